@@ -56,6 +56,14 @@ impl Binder<'_> {
         // The grammar's own calls name their functions so.
         let words = call.name.schema() == Some("pg_catalog");
         let form = if words { Form::Words } else { Form::Plain };
+        // A literal in a type's name is read as a value of it, whatever else has that name.
+        if inputs == [oid::UNKNOWN]
+            && names.is_empty()
+            && !variadic
+            && let Some(typed) = self.as_cast(call, &args)?
+        {
+            return Ok(typed);
+        }
         let resolved = match resolve_function(self.types(), name, &inputs, &names, variadic) {
             Ok(resolved) => resolved,
             Err(error) => match self.as_cast(call, &args)? {
@@ -76,6 +84,9 @@ impl Binder<'_> {
     /// `int4('5')`, `text(x)`: a type's name called with one argument is a cast.
     fn as_cast(&self, call: &FuncCall, args: &[Typed]) -> Result<Option<Typed>> {
         let [arg] = args else { return Ok(None) };
+        if !matches!(call.name.schema(), None | Some("pg_catalog")) {
+            return Ok(None);
+        }
         let Some(info) = builtin_types().find(|info| info.name == call.name.last()) else { return Ok(None) };
         self.coerce(arg.clone(), Type::of(info.oid), super::Context::Explicit)
     }

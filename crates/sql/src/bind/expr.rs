@@ -10,7 +10,7 @@ use crate::parse::Pos;
 use crate::parse::ast::{self, IsTest, Kind, Subscript};
 use crate::types::array::{DIMENSIONS_MAX, too_many_dimensions};
 use crate::types::value::Value;
-use crate::types::{Oid, Type, oid, text};
+use crate::types::{Oid, Type, bits, oid, text};
 
 impl Binder<'_> {
     pub(crate) fn exprs(&self, scope: &mut Scope<'_>, list: &[ast::Expr]) -> Result<Vec<Typed>> {
@@ -26,7 +26,10 @@ impl Binder<'_> {
             Kind::Integer(digits) => self.integer(digits, pos),
             Kind::Float(digits) => self.numeric(digits, pos),
             Kind::Str(literal) => typed(Expr::value(Value::text(literal.as_str())), oid::UNKNOWN),
-            Kind::Bits(..) => Err(Self::not_here("type bit", "Use integer or bytea.", pos)),
+            Kind::Bits(digits, hex) => {
+                let bits = bits::parse_digits(digits, *hex).map_err(|error| error.at(pos + 1))?;
+                typed(Expr::value(Value::text(bits)), oid::BIT)
+            }
             Kind::Param(number) => self.parameter(*number, pos),
             Kind::Column(parts) => self.column(scope, parts, pos),
             Kind::Star(parts) if !parts.is_empty() => scope.row_of(parts, pos),

@@ -6,6 +6,7 @@ use crate::parse::ast::TypeName;
 use crate::types::{Oid, Type, TypeInfo, Types, builtin_by_name, builtin_types, format_builtin, oid};
 
 const LENGTH_MAX: i64 = 10_485_760;
+const BITS_MAX: i64 = 8 * LENGTH_MAX;
 
 impl Binder<'_> {
     /// The type that a name means.
@@ -26,6 +27,18 @@ impl Binder<'_> {
                 }
                 *length as i32 + 4
             }
+            ([length], oid::BIT | oid::VARBIT) => {
+                let what = if base == oid::VARBIT { "varbit" } else { "bit" };
+                if *length < 1 {
+                    let message = format!("length for type {what} must be at least 1");
+                    return fail(SqlState::INVALID_PARAMETER_VALUE, pos, message);
+                }
+                if *length > BITS_MAX {
+                    let message = format!("length for type {what} cannot exceed {BITS_MAX}");
+                    return fail(SqlState::INVALID_PARAMETER_VALUE, pos, message);
+                }
+                *length as i32
+            }
             ([precision, rest @ ..], oid::NUMERIC) if rest.len() < 2 => {
                 let scale = rest.first().copied().unwrap_or(0);
                 if !(1..=1000).contains(precision) {
@@ -37,6 +50,9 @@ impl Binder<'_> {
                     return fail(SqlState::INVALID_PARAMETER_VALUE, pos, message);
                 }
                 Type::numeric(*precision as i32, scale as i32).modifier
+            }
+            (_, oid::BIT | oid::VARBIT) => {
+                return fail(SqlState::INVALID_PARAMETER_VALUE, pos, "invalid type modifier");
             }
             ([digits], oid::TIME | oid::TIMETZ | oid::TIMESTAMP | oid::TIMESTAMPTZ) => {
                 (*digits).clamp(0, 6) as i32

@@ -195,6 +195,8 @@ impl SessionSystem<'_> {
         match ty.oid {
             oid::BPCHAR if unlimited => "bpchar".to_string(),
             oid::BPCHAR_ARRAY if unlimited => "bpchar[]".to_string(),
+            oid::BIT if unlimited => "\"bit\"".to_string(),
+            oid::BIT_ARRAY if unlimited => "\"bit\"[]".to_string(),
             _ => self.format_type(ty),
         }
     }

@@ -423,6 +423,11 @@ impl Parser<'_> {
             self.at = start;
             return Ok(None);
         };
+        let written = matches!(self.tokens[self.at - 1].tok, Tok::Punct(')'));
+        if !written && matches!(name.name.last(), "bpchar" | "bit") {
+            // A literal keeps its own length, where a column would be of one character.
+            name.modifiers.clear();
+        }
         if name.array {
             self.at -= 1;
             return self.error();

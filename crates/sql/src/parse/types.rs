@@ -119,7 +119,11 @@ impl Parser<'_> {
             "bit" => {
                 self.advance();
                 let name = if self.accept_word("varying") { "varbit" } else { "bit" };
-                Ok(TypeName { modifiers: self.modifiers()?, ..base(name) })
+                let mut modifiers = self.modifiers()?;
+                if name == "bit" && modifiers.is_empty() {
+                    modifiers.push(1);
+                }
+                Ok(TypeName { modifiers, ..base(name) })
             }
             "timestamp" | "time" => self.time_type(&word),
             "interval" => {

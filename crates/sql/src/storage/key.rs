@@ -116,7 +116,7 @@ impl KeyWidth {
             oid::CHAR => AtMost(3),
             oid::INT2 => AtMost(2),
             oid::INT4 | oid::OID | oid::FLOAT4 | oid::DATE | oid::REGCLASS | oid::REGTYPE => AtMost(4),
-            oid::INT8 | oid::FLOAT8 | oid::TIME | oid::TIMESTAMP | oid::TIMESTAMPTZ => AtMost(8),
+            oid::INT8 | oid::MONEY | oid::FLOAT8 | oid::TIME | oid::TIMESTAMP | oid::TIMESTAMPTZ => AtMost(8),
             oid::TIMETZ => AtMost(12),
             oid::INTERVAL | oid::UUID => AtMost(16),
             oid::NAME => AtMost(64),

@@ -58,7 +58,7 @@ impl Stored {
             oid::BOOL => Stored::Bool,
             oid::INT2 => Stored::Int2,
             oid::INT4 => Stored::Int4,
-            oid::INT8 => Stored::Int8,
+            oid::INT8 | oid::MONEY => Stored::Int8,
             oid::OID | oid::XID | oid::CID | oid::REGPROC | oid::REGPROCEDURE | oid::REGCLASS => Stored::Oid,
             oid::REGOPER | oid::REGOPERATOR | oid::REGTYPE | oid::REGROLE | oid::REGNAMESPACE => Stored::Oid,
             oid::REGCONFIG | oid::REGDICTIONARY | oid::REGCOLLATION => Stored::Oid,
@@ -73,7 +73,8 @@ impl Stored {
             oid::UUID => Stored::Uuid,
             oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME | oid::CHAR | oid::REFCURSOR => Stored::Text,
             oid::CSTRING | oid::UNKNOWN | oid::PG_NODE_TREE => Stored::Text,
-            oid::BYTEA => Stored::Bytea,
+            oid::BIT | oid::VARBIT => Stored::Text,
+            oid::BYTEA | oid::MACADDR | oid::MACADDR8 | oid::INET | oid::CIDR => Stored::Bytea,
             oid::JSON => Stored::Json,
             _ => Stored::Tagged,
         }

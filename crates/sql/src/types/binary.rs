@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use num_bigint::{BigInt, BigUint, Sign};
 
+use super::inet::Inet;
 use super::numeric::{Numeric, ten};
 use super::value::{Array, Dimension, Interval, Record, Value};
-use super::{Oid, Type, TypeKind, Types, array, cast, json, jsonpath, oid, text};
+use super::{Oid, Type, TypeKind, Types, array, bits, cast, inet, json, jsonpath, mac, oid, text};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::EvalContext;
 
@@ -98,6 +99,14 @@ fn receive_from(ctx: &EvalContext<'_>, ty: Type, from: &mut Bytes<'_>) -> Result
             Value::Interval(Interval { months, days, micros })
         }
         oid::UUID => Value::Uuid(Arc::new(from.fixed()?)),
+        oid::MONEY => Value::Int8(from.i64()?),
+        oid::INET | oid::CIDR => Value::bytea(inet::received(ty.oid, from.rest())?.to_bytes()),
+        oid::MACADDR => Value::bytea(from.fixed::<6>()?.as_slice()),
+        oid::MACADDR8 => Value::bytea(mac::received8(from.rest())?),
+        oid::BIT | oid::VARBIT => {
+            let length = from.i32()?;
+            Value::text(bits::received(length, from.rest())?)
+        }
         oid::JSON => {
             let document = from.text(ctx)?;
             json::check(&document)?;
@@ -284,8 +293,10 @@ pub fn send(ctx: &EvalContext<'_>, ty: Oid, value: &Value, to: &mut Vec<u8>) -> 
             let message = "no binary output function available for type aclitem";
             return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
         }
+        Value::Text(text) if matches!(ty, oid::BIT | oid::VARBIT) => bits::send(text, to),
         Value::Text(text) if ty == oid::CHAR => to.push(text::byte_of(text)),
         Value::Text(text) | Value::Json(text) => send_text(ctx, text, to)?,
+        Value::Bytea(bytes) if matches!(ty, oid::INET | oid::CIDR) => inet::send(ty, Inet::of(bytes), to),
         Value::Bytea(bytes) => to.extend(&**bytes),
         Value::Timetz(time, west) => {
             to.extend(time.to_be_bytes());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::value::{Array, Value};
-use super::{Oid, Type, TypeKind, Types, array, datetime, oid, text};
+use super::{Oid, Type, TypeKind, Types, array, bits, datetime, oid, text};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{CastPath, EvalContext, function};
 
@@ -111,6 +111,7 @@ pub fn apply_modifier(ctx: &EvalContext<'_>, ty: Type, explicit: bool, value: Va
                 Some(missing) => Value::text(format!("{text}{}", " ".repeat(missing))),
             }
         }
+        (oid::BIT | oid::VARBIT, Value::Text(text)) => Value::Text(bits::fit(ty, explicit, text)?),
         (oid::NUMERIC, Value::Numeric(number)) => match ty.precision_scale() {
             Some((precision, scale)) => Value::Numeric(number.fit(precision, scale)?),
             None => Value::Numeric(number),

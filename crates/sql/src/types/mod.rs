@@ -6,10 +6,14 @@
 
 pub mod array;
 pub mod binary;
+pub mod bits;
 pub mod cast;
 pub mod datetime;
+pub mod inet;
 pub mod json;
 pub mod jsonpath;
+pub mod mac;
+pub mod money;
 pub mod numeric;
 pub mod numeric_math;
 pub mod order;
@@ -62,6 +66,11 @@ pub mod oid {
     pub const FLOAT4_ARRAY: Oid = 1021;
     pub const FLOAT8_ARRAY: Oid = 1022;
     pub const OID_ARRAY: Oid = 1028;
+    pub const CIDR: Oid = 650;
+    pub const MACADDR8: Oid = 774;
+    pub const MONEY: Oid = 790;
+    pub const MACADDR: Oid = 829;
+    pub const INET: Oid = 869;
     pub const ACLITEM: Oid = 1033;
     pub const ACLITEM_ARRAY: Oid = 1034;
     pub const BPCHAR: Oid = 1042;
@@ -80,6 +89,9 @@ pub mod oid {
     pub const CSTRING_ARRAY: Oid = 1263;
     pub const TIMETZ: Oid = 1266;
     pub const TIMETZ_ARRAY: Oid = 1270;
+    pub const BIT: Oid = 1560;
+    pub const BIT_ARRAY: Oid = 1561;
+    pub const VARBIT: Oid = 1562;
     pub const NUMERIC: Oid = 1700;
     pub const REFCURSOR: Oid = 1790;
     pub const REGPROCEDURE: Oid = 2202;
@@ -339,6 +351,7 @@ pub const SQL_NAMES: &[(&str, &str)] = &[
     ("char varying", "varchar"),
     ("character", "bpchar"),
     ("\"char\"", "char"),
+    ("bit varying", "varbit"),
     ("time without time zone", "time"),
     ("time with time zone", "timetz"),
     ("timestamp without time zone", "timestamp"),
@@ -357,6 +370,7 @@ pub fn format_builtin(ty: Type) -> Option<String> {
     Some(match ty.oid {
         _ if modifier < 0 => name.to_string(),
         oid::VARCHAR | oid::BPCHAR => format!("{name}({})", modifier - 4),
+        oid::BIT | oid::VARBIT => format!("{name}({modifier})"),
         oid::NUMERIC => {
             let (precision, scale) = ty.precision_scale().unwrap_or_default();
             format!("{name}({precision},{scale})")

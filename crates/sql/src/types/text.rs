@@ -5,9 +5,11 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use super::datetime::interval_style::IntervalStyle;
+use super::inet::Inet;
 use super::numeric::Numeric;
 use super::value::{Array, Dimension, Value};
-use super::{Oid, Type, TypeKind, Types, array, cast, datetime, format_builtin, json, jsonpath, oid};
+use super::{Oid, Type, TypeKind, Types, array, bits, cast, datetime, format_builtin, json, jsonpath, oid};
+use super::{inet, mac, money};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{EvalContext, Settings};
 use crate::missing;
@@ -52,6 +54,11 @@ pub fn input(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
             Value::Interval(datetime::interval::parse(text, ty.modifier, style)?)
         }
         oid::UUID => Value::Uuid(Arc::new(parse_uuid(text).ok_or_else(|| invalid(ty.oid, text))?)),
+        oid::MONEY => Value::Int8(money::parse(text)?),
+        oid::INET | oid::CIDR => Value::bytea(inet::parse(ty.oid, text)?.to_bytes()),
+        oid::MACADDR => Value::bytea(mac::parse(text)?),
+        oid::MACADDR8 => Value::bytea(mac::parse8(text)?),
+        oid::BIT | oid::VARBIT => Value::text(bits::parse(text)?),
         oid::JSON => {
             json::check(text)?;
             Value::Json(text.into())
@@ -331,6 +338,7 @@ pub fn write(ctx: &EvalContext<'_>, ty: Oid, value: &Value, to: &mut String) -> 
         Value::Bool(b) => to.push(if *b { 't' } else { 'f' }),
         Value::Int2(n) => write!(to, "{n}").expect("a string takes it"),
         Value::Int4(n) => write!(to, "{n}").expect("a string takes it"),
+        Value::Int8(cents) if ty == oid::MONEY => money::write(*cents, to),
         Value::Int8(n) => write!(to, "{n}").expect("a string takes it"),
         Value::Oid(n) => write_oid(ctx, ty, *n, to),
         Value::Float4(f) => {
@@ -340,6 +348,8 @@ pub fn write(ctx: &EvalContext<'_>, ty: Oid, value: &Value, to: &mut String) -> 
         Value::Numeric(n) => write!(to, "{n}").expect("a string takes it"),
         Value::Text(text) if ty == oid::CHAR => to.push_str(&char_out(text)),
         Value::Text(text) | Value::Json(text) => to.push_str(text),
+        Value::Bytea(bytes) if matches!(ty, oid::INET | oid::CIDR) => inet::write(ty, Inet::of(bytes), to),
+        Value::Bytea(bytes) if matches!(ty, oid::MACADDR | oid::MACADDR8) => mac::write(bytes, to),
         Value::Bytea(bytes) => write_bytea(bytes, ctx.settings.bytea_escape, to),
         Value::Date(date) => datetime::date_style::write_date(*date, ctx.settings.date_style, to),
         Value::Time(time) => datetime::write_time(*time, to),

@@ -26,7 +26,7 @@ pub enum Value {
     Int2(i16),
     /// integer.
     Int4(i32),
-    /// bigint.
+    /// bigint; money, in cents.
     Int8(i64),
     /// oid, the reg* types, xid and cid.
     Oid(Oid),
@@ -36,9 +36,10 @@ pub enum Value {
     Float8(f64),
     /// numeric.
     Numeric(Numeric),
-    /// text, varchar, char(n) (with its padding), name, "char", cstring, unknown, refcursor and the like.
+    /// text, varchar, char(n) (with its padding), name, "char", cstring, unknown, refcursor and the like; bit
+    /// strings too, a character for each bit.
     Text(Arc<str>),
-    /// bytea.
+    /// bytea; macaddr and macaddr8, of 6 and 8 bytes; inet and cidr ([`super::inet`]).
     Bytea(Arc<[u8]>),
     /// date: days since 2000-01-01.
     Date(i32),

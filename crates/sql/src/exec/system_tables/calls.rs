@@ -91,7 +91,9 @@ const ONE: &[&str] = &[
     "pg_relation_filenode",
     "pg_cancel_backend",
     "pg_terminate_backend",
+    "inet_client_addr",
     "inet_client_port",
+    "inet_server_addr",
     "inet_server_port",
     "pg_trigger_depth",
     "acldefault_sql",
@@ -269,6 +271,7 @@ fn of_type(source: &str, ty: Type) -> Value {
     let Type { oid, modifier } = ty;
     let length = match oid {
         oid::BPCHAR | oid::VARCHAR if modifier >= 0 => Some(modifier - 4),
+        oid::BIT | oid::VARBIT if modifier >= 0 => Some(modifier),
         _ => None,
     };
     let numeric = ty.precision_scale().filter(|_| oid == oid::NUMERIC);
@@ -284,6 +287,7 @@ fn of_type(source: &str, ty: Type) -> Value {
         "_pg_char_max_length/2" => length,
         "_pg_char_octet_length/2" => match (oid, length) {
             (oid::TEXT | oid::BPCHAR | oid::VARCHAR, None) => Some(1 << 30),
+            (oid::BIT | oid::VARBIT, _) => None,
             (_, length) => length.map(|length| length * 4),
         },
         "_pg_numeric_precision/2" => bits.or(numeric.map(|(precision, _)| precision)),

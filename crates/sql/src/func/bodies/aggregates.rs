@@ -21,9 +21,15 @@ pub(super) fn find(name: &str) -> Option<Body> {
         "max" => |ctx| Ok(Box::new(Extreme { ty: argument(ctx, 0), wants_less: false, best: Value::Null })),
         "bool_and" | "every" => |_| Ok(Box::new(Fold { state: Value::Null, step: and })),
         "bool_or" => |_| Ok(Box::new(Fold { state: Value::Null, step: or })),
-        "bit_and" => |_| Ok(Box::new(Fold { state: Value::Null, step: |a, b| bits(a, b, |a, b| a & b) })),
-        "bit_or" => |_| Ok(Box::new(Fold { state: Value::Null, step: |a, b| bits(a, b, |a, b| a | b) })),
-        "bit_xor" => |_| Ok(Box::new(Fold { state: Value::Null, step: |a, b| bits(a, b, |a, b| a ^ b) })),
+        "bit_and" => {
+            |_| Ok(Box::new(Fold { state: Value::Null, step: |a, b| bits(a, b, "AND", |a, b| a & b) }))
+        }
+        "bit_or" => {
+            |_| Ok(Box::new(Fold { state: Value::Null, step: |a, b| bits(a, b, "OR", |a, b| a | b) }))
+        }
+        "bit_xor" => {
+            |_| Ok(Box::new(Fold { state: Value::Null, step: |a, b| bits(a, b, "XOR", |a, b| a ^ b) }))
+        }
         "string_agg" => |_| Ok(Box::new(Joined(None))),
         "array_agg" => |ctx| Ok(Box::new(Collected { element: argument(ctx, 0), values: None })),
         "json_agg" => |_| Ok(Box::new(JsonList { made: String::new(), is_b: false, values: None })),
@@ -61,6 +67,7 @@ fn sum(ctx: &EvalContext<'_>, is_average: bool) -> Result<Box<dyn Accumulator>> 
         ty @ (oid::INT2 | oid::INT4 | oid::INT8) => Box::new(Integers { ty, is_average, sum: 0, count: 0 }),
         ty @ (oid::FLOAT4 | oid::FLOAT8) => Box::new(Floats { ty, is_average, sum: 0.0, count: 0 }),
         oid::INTERVAL => Box::new(Intervals { is_average, sum: Interval::default(), count: 0 }),
+        oid::MONEY => Box::new(Fold { state: Value::Null, step: super::money::add }),
         _ => Box::new(Numerics { is_average, sum: Numeric::ZERO, count: 0 }),
     })
 }
@@ -210,14 +217,14 @@ impl Accumulator for Extreme {
 /// An operation over all values that are not NULL.
 struct Fold {
     state: Value,
-    step: fn(&Value, &Value) -> Value,
+    step: fn(&Value, &Value) -> Result<Value>,
 }
 
 impl Accumulator for Fold {
     fn add(&mut self, _: &EvalContext<'_>, arguments: &[Value]) -> Result<()> {
         let value = &arguments[0];
         if !value.is_null() {
-            self.state = if self.state.is_null() { value.clone() } else { (self.step)(&self.state, value) };
+            self.state = if self.state.is_null() { value.clone() } else { (self.step)(&self.state, value)? };
         }
         Ok(())
     }
@@ -227,21 +234,22 @@ impl Accumulator for Fold {
     }
 }
 
-fn and(a: &Value, b: &Value) -> Value {
-    Value::Bool(bool_of(a) && bool_of(b))
+fn and(a: &Value, b: &Value) -> Result<Value> {
+    Ok(Value::Bool(bool_of(a) && bool_of(b)))
 }
 
-fn or(a: &Value, b: &Value) -> Value {
-    Value::Bool(bool_of(a) || bool_of(b))
+fn or(a: &Value, b: &Value) -> Result<Value> {
+    Ok(Value::Bool(bool_of(a) || bool_of(b)))
 }
 
-fn bits(a: &Value, b: &Value, op: fn(i64, i64) -> i64) -> Value {
-    match (a, b) {
+fn bits(a: &Value, b: &Value, name: &str, op: fn(i64, i64) -> i64) -> Result<Value> {
+    Ok(match (a, b) {
         (Value::Int2(a), Value::Int2(b)) => Value::Int2(op(i64::from(*a), i64::from(*b)) as i16),
         (Value::Int4(a), Value::Int4(b)) => Value::Int4(op(i64::from(*a), i64::from(*b)) as i32),
         (Value::Int8(a), Value::Int8(b)) => Value::Int8(op(*a, *b)),
+        (Value::Text(a), Value::Text(b)) => Value::text(super::bits::combine(a, b, name, op)?),
         (other, _) => super::wrong("integer", other),
-    }
+    })
 }
 
 /// string_agg of texts or byte strings.

@@ -10,6 +10,40 @@ use crate::types::text::{byte_of, char_of, settled_label};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, binary, oid, order};
 
+/// Hashes of values by their type; each has another one with a seed, whose name goes on with `extended`.
+const HASHES: [&str; 25] = [
+    "hashint2",
+    "hashint4",
+    "hashint8",
+    "hashfloat4",
+    "hashfloat8",
+    "hashoid",
+    "hashchar",
+    "hashname",
+    "hashtext",
+    "hashbpchar",
+    "hashoidvector",
+    "hash_aclitem",
+    "hashinet",
+    "hashmacaddr",
+    "hashmacaddr8",
+    "hash_numeric",
+    "hash_array",
+    "hash_record",
+    "time_hash",
+    "timetz_hash",
+    "interval_hash",
+    "timestamp_hash",
+    "uuid_hash",
+    "hashenum",
+    "jsonb_hash",
+];
+
+fn is_seeded_hash(source: &str) -> bool {
+    let of = source.strip_suffix("extended").map(|of| of.strip_suffix('_').unwrap_or(of));
+    of.is_some_and(|of| HASHES.contains(&of))
+}
+
 pub(super) fn find(source: &str) -> Option<Body> {
     match source {
         "booland_statefunc" => scalar(|_, a| Ok(Value::Bool(bool_of(&a[0]) && bool_of(&a[1])))),
@@ -51,19 +85,19 @@ pub(super) fn find(source: &str) -> Option<Body> {
         }),
         "boolsend" | "int2send" | "int4send" | "int8send" | "oidsend" | "float4send" | "float8send"
         | "numeric_send" | "textsend" | "varcharsend" | "bpcharsend" | "byteasend" | "date_send"
-        | "time_send" | "timestamp_send" | "timestamptz_send" | "interval_send" | "uuid_send" => {
-            scalar(|ctx, a| {
-                let mut form = Vec::new();
-                binary::send(ctx, type_of(ctx.argument_types), &a[0], &mut form)?;
-                Ok(Value::Bytea(form.into()))
-            })
-        }
+        | "time_send" | "timestamp_send" | "timestamptz_send" | "interval_send" | "uuid_send"
+        | "cash_send" | "inet_send" | "cidr_send" | "macaddr_send" | "macaddr8_send" | "bit_send"
+        | "varbit_send" => scalar(|ctx, a| {
+            let mut form = Vec::new();
+            binary::send(ctx, type_of(ctx.argument_types), &a[0], &mut form)?;
+            Ok(Value::Bytea(form.into()))
+        }),
         "pg_typeof" => scalar(|ctx, _| Ok(Value::Oid(type_of(ctx.argument_types)))),
         "pg_size_pretty" => scalar(|_, a| Ok(Value::text(size_pretty(super::int8(&a[0]))))),
-        "hashint4" | "hashint8" | "hashint2" | "hashtext" | "hashfloat8" | "hash_numeric" | "uuid_hash" => {
+        source if HASHES.contains(&source) => {
             scalar(|ctx, a| Ok(Value::Int4(order::hash(type_of(ctx.argument_types), &a[0]) as i32)))
         }
-        "hashint4extended" | "hashint8extended" | "hashtextextended" => scalar(|ctx, a| {
+        source if is_seeded_hash(source) => scalar(|ctx, a| {
             let seed = a[1].as_i64().expect("a seed");
             Ok(Value::Int8(order::hash(type_of(ctx.argument_types), &a[0]) as i64 ^ seed))
         }),

@@ -5,17 +5,21 @@
 
 mod aggregates;
 pub(super) mod arrays;
+mod bits;
 mod compare;
 pub(super) mod convert;
 mod datetime;
 pub(crate) mod encoding;
 mod extract;
+mod inet;
 mod joining;
 mod json;
 mod jsonb;
 mod jsonpath;
 pub(super) mod like;
+mod mac;
 mod math;
+mod money;
 mod number_format;
 mod numbers;
 pub(super) mod parts;
@@ -60,6 +64,10 @@ pub(super) fn body(kind: FunctionKind, name: &str, source: &str) -> Body {
             .or_else(|| to_json::find(source))
             .or_else(|| arrays::find(source))
             .or_else(|| series::find(source))
+            .or_else(|| bits::find(source))
+            .or_else(|| inet::find(source))
+            .or_else(|| mac::find(source))
+            .or_else(|| money::find(source))
             .or_else(|| convert::find(source)),
     };
     found.unwrap_or(Body::System)

@@ -4,6 +4,7 @@ use super::{bytea, int4, int8, invalid_parameter, scalar, text, written};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::registry::Body;
 use crate::stop;
+use crate::types::oid;
 use crate::types::text::{char_in, char_out};
 use crate::types::value::Value;
 
@@ -22,12 +23,13 @@ fn basic(source: &str) -> Option<Body> {
             scalar(|_, a| Ok(Value::Int4(text(&a[0]).trim_end_matches(' ').chars().count() as i32)))
         }
         "textoctetlen" | "bpcharoctetlen" => scalar(|_, a| Ok(Value::Int4(text(&a[0]).len() as i32))),
-        "bit_length/1" => scalar(|_, a| {
-            let bytes = match &a[0] {
-                Value::Bytea(bytes) => bytes.len(),
-                other => text(other).len(),
+        "bit_length/1" => scalar(|ctx, a| {
+            let bits = match &a[0] {
+                Value::Bytea(bytes) => 8 * bytes.len(),
+                bits if ctx.argument_types.first() == Some(&oid::BIT) => text(bits).len(),
+                other => 8 * text(other).len(),
             };
-            Ok(Value::Int4(8 * bytes as i32))
+            Ok(Value::Int4(bits as i32))
         }),
         "upper" => scalar(|_, a| Ok(Value::text(map_chars(text(&a[0]), upper)))),
         "lower" => scalar(|_, a| Ok(Value::text(map_chars(text(&a[0]), lower)))),

@@ -22,7 +22,9 @@ pub(super) fn write(
     match value {
         Value::Null => to.push_str("null"),
         Value::Bool(b) => to.push_str(if *b { "true" } else { "false" }),
-        Value::Int2(_) | Value::Int4(_) | Value::Int8(_) => text::write(ctx, ty, value, to)?,
+        Value::Int2(_) | Value::Int4(_) | Value::Int8(_) if ty != oid::MONEY => {
+            text::write(ctx, ty, value, to)?
+        }
         Value::Float4(_) | Value::Float8(_) | Value::Numeric(_) => {
             let number = text::output(ctx, ty, value)?;
             let is_json = !number.contains(['N', 'I', 'n', 'i']);

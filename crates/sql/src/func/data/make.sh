@@ -7,7 +7,7 @@ here=$(dirname "$0")
 types="'bool','bytea','char','name','int8','int2','int2vector','int4','regproc','text','oid','tid','xid','cid',
 'oidvector','json','regclass','regtype','regnamespace','regrole','regprocedure','regoper','regoperator',
 'regcollation','regconfig','regdictionary','float4','float8','unknown','bpchar','varchar',
-'date','time','timestamp','timestamptz','interval','timetz','numeric','uuid','jsonb','jsonpath','xid8','pg_lsn',
+'date','time','timestamp','timestamptz','interval','timetz','numeric','uuid','money','inet','cidr','macaddr','macaddr8','bit','varbit','jsonb','jsonpath','xid8','pg_lsn',
 'pg_node_tree','cstring','record','void','any','anyelement','anyarray','anynonarray','anyenum','anycompatible',
 'anycompatiblearray','anycompatiblenonarray','trigger','refcursor','aclitem','pg_snapshot'"
 # Types that no value has: of functions that are not there.
