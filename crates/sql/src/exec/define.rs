@@ -20,6 +20,7 @@ pub(crate) mod storing;
 mod table;
 mod temporary;
 mod types;
+mod using_index;
 mod view;
 
 pub(crate) use index::{shown_expression, told_apart};

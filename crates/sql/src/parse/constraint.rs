@@ -189,9 +189,8 @@ impl Parser<'_> {
     }
 
     pub(super) fn table_constraint(&mut self) -> Res<Option<Constraint>> {
-        let start = self.at;
+        let (start, pos) = (self.at, self.pos());
         let name = self.constraint_name()?;
-        let pos = self.pos();
         let kind = if self.accept_words(&["primary", "key"]) {
             match self.using_index(true)? {
                 Some(kind) => kind,

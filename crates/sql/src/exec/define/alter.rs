@@ -194,7 +194,7 @@ impl<S: Store> LocalSession<S> {
         Ok(())
     }
 
-    fn column_of(&self, table: &Table, name: &Ident) -> Result<usize> {
+    pub(super) fn column_of(&self, table: &Table, name: &Ident) -> Result<usize> {
         table.columns.iter().position(|c| !c.dropped && c.name == name.text).ok_or_else(|| {
             if SYSTEM_COLUMNS.contains(&name.text.as_str()) {
                 let message = format!("cannot alter system column \"{}\"", name.text);
@@ -235,9 +235,7 @@ impl<S: Store> LocalSession<S> {
                 let at = self.column_of(&table, name)?;
                 self.alter_column(table, at, change)
             }
-            AlterTable::AddConstraint(constraint) => {
-                self.add_constraint(&mut table, constraint, true).map_err(SqlError::nowhere)
-            }
+            AlterTable::AddConstraint(constraint) => self.alter_add_constraint(&mut table, constraint),
             AlterTable::DropConstraint { if_exists, name, cascade } => {
                 if *if_exists && self.constraint_of(&table, name).is_err() {
                     let (constraint, own) = (&name.text, &table.name);

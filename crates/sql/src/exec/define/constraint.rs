@@ -65,6 +65,9 @@ impl<S: Store> LocalSession<S> {
         let (name, rule) = match &ast.kind {
             ConstraintKind::PrimaryKey(list) | ConstraintKind::Unique(list, _) => {
                 let primary = matches!(ast.kind, ConstraintKind::PrimaryKey(_));
+                if primary && check {
+                    list.iter().try_for_each(|name| self.column_of(table, name).map(|_| ()))?;
+                }
                 let has = |c: &Constraint| matches!(c.rule, Rule::PrimaryKey { .. });
                 if primary && table.constraints.iter().any(has) {
                     let message =
@@ -108,10 +111,8 @@ impl<S: Store> LocalSession<S> {
             }
             ConstraintKind::ForeignKey(list, references) => self.foreign_key(table, ast, list, references)?,
             ConstraintKind::UsingIndex { .. } => {
-                return Err(SqlError::unsupported(
-                    "USING INDEX",
-                    "Add the constraint with its columns, and drop the index.",
-                ));
+                let message = "cannot use an existing index in CREATE TABLE";
+                return Err(SqlError::refused_by_postgresql(message).at(ast.pos + 1));
             }
             _ => return Ok(()),
         };

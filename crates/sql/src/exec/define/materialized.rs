@@ -229,7 +229,7 @@ impl<S: Store> LocalSession<S> {
         }
     }
 
-    /// Refuses what ALTER does not do to a materialized view, or ALTER MATERIALIZED VIEW to something else.
+    /// Refuses what ALTER does not do to what is no table, or ALTER MATERIALIZED VIEW to something else.
     pub(super) fn check_altered(&self, kind: ObjectKind, object: &Object, action: &AlterTable) -> Result<()> {
         let is_one = matches!(object, Object::Table(table) if table.materialized.is_some());
         let of_other = match kind {
@@ -240,9 +240,20 @@ impl<S: Store> LocalSession<S> {
         if of_other && !matches!(action, AlterTable::RenameColumn(..)) {
             return Err(wrong_kind(format!("\"{}\" is not a {}", object.name(), kind.word())));
         }
-        let Some(what) = refused(action).filter(|_| is_one) else { return Ok(()) };
+        let sets_default =
+            matches!(action, AlterTable::Column(_, AlterColumn::SetDefault(..) | AlterColumn::DropDefault));
+        let detail = match object {
+            _ if is_one => NOT_THERE,
+            Object::View(_) if !sets_default => "This operation is not supported for views.",
+            Object::Sequence(_) if !matches!(action, AlterTable::Logged(_)) => {
+                "This operation is not supported for sequences."
+            }
+            Object::Index(_) => "This operation is not supported for indexes.",
+            _ => return Ok(()),
+        };
+        let Some(what) = refused(action) else { return Ok(()) };
         let message = format!("ALTER action {what} cannot be performed on relation \"{}\"", object.name());
-        Err(wrong_kind(message).detail(NOT_THERE))
+        Err(wrong_kind(message).detail(detail))
     }
 }
 

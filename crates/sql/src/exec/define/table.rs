@@ -164,7 +164,10 @@ impl<S: Store> LocalSession<S> {
         }
         self.settle_texts(&mut table)?;
         self.store.create(Object::Table(table.clone()))?;
-        for constraint in &without_repeats(constraints) {
+        let mut constraints = without_repeats(constraints);
+        // One may refer to the table's own key, which may be written behind it.
+        constraints.sort_by_key(|constraint| matches!(constraint.kind, ConstraintKind::ForeignKey(..)));
+        for constraint in &constraints {
             self.add_constraint(&mut table, constraint, false)?;
         }
         for source in &likes {

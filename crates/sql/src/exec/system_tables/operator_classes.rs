@@ -46,7 +46,7 @@ fn declared(types: &dyn Types, ty: Oid) -> Oid {
 }
 
 /// The class that a type has with this method when none is named, or with btrees; 0: none.
-pub(super) fn default_class(types: &dyn Types, method: &str, ty: Oid) -> Oid {
+pub(crate) fn default_class(types: &dyn Types, method: &str, ty: Oid) -> Oid {
     let declared = declared(types, ty);
     let of = |method: &str| of_method(method)?.find(|class| class.default && class.input == declared);
     of(method).or_else(|| of("btree")).map_or(0, |class| class.oid)
