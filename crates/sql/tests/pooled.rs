@@ -66,6 +66,21 @@ fn a_role_does_not_log_in_as_somebody_else() {
 }
 
 #[test]
+fn on_conflict_meets_rows_by_expressions() {
+    with_hosts(1, 2, |hosts| {
+        let database = EngineDatabase::new(hosts[0].clone(), || Box::new(Fixed));
+        let mut session = connect(&database);
+        rows(&mut session, "create table t (id int primary key, email text)");
+        rows(&mut session, "create unique index on t (lower(email)); insert into t values (1, 'A@x')");
+        rows(&mut session, "insert into t values (2, 'a@X') on conflict (lower(email)) do nothing");
+        let change = "on conflict (lower(email)) do update set id = t.id + excluded.id returning id, email";
+        assert_eq!(rows(&mut session, &format!("insert into t values (2, 'a@X') {change}"))[0], "3|A@x");
+        assert_eq!(rows(&mut session, &format!("insert into t values (2, 'b@x') {change}"))[0], "2|b@x");
+        assert_eq!(rows(&mut session, "select count(*) from t")[0], "2");
+    });
+}
+
+#[test]
 fn a_statement_that_could_not_be_prepared_has_no_name() {
     with_hosts(1, 2, |hosts| {
         let database = EngineDatabase::new(hosts[0].clone(), || Box::new(Fixed));

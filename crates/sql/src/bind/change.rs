@@ -14,7 +14,7 @@ use super::{Binder, Collation, Scope, Typed, fail};
 use crate::catalog::object::{Index, Object, Rule, Table, UserType, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
-use crate::parse::ast::{self, ConflictTarget, Ident, JoinKind, Kind, Path};
+use crate::parse::ast::{self, Ident, JoinKind, Kind, Path};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, oid};
 
@@ -420,7 +420,7 @@ impl Binder<'_> {
         conflict: &ast::OnConflict,
         changed: &Changed,
     ) -> Result<Conflict> {
-        let index = self.arbiter(&changed.shown, &conflict.target)?;
+        let index = self.arbiter(&changed.shown, conflict)?;
         let means = |one: &Index| index.is_none_or(|oid| oid == one.oid);
         if self.store.indexes(changed.shown.oid).iter().any(|one| one.deferrable && means(one)) {
             let message = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints \
@@ -433,7 +433,7 @@ impl Binder<'_> {
         if index.is_none() {
             let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
             let hint = "For example, ON CONFLICT (column_name).";
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).hint(hint));
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).hint(hint).at(conflict.pos + 1));
         }
         let mut scope = self.target_scope(None, names, changed, &ast.table, ast.alias.as_ref());
         let width = changed.table.columns.len();
@@ -446,66 +446,6 @@ impl Binder<'_> {
         }
         let seen = changed.among(None).map(|filter| (changed.shown.name.clone(), filter));
         Ok(Conflict { index, update: Some((set, filter)), seen })
-    }
-
-    /// The unique index that ON CONFLICT means.
-    fn arbiter(&self, table: &Arc<Table>, target: &ConflictTarget) -> Result<Option<u32>> {
-        match target {
-            ConflictTarget::None => Ok(None),
-            ConflictTarget::Constraint(name) => {
-                let found = table.constraints.iter().find(|constraint| constraint.name == name.text);
-                match found.map(|constraint| &constraint.rule) {
-                    Some(Rule::PrimaryKey { index, .. } | Rule::Unique { index, .. }) => Ok(Some(*index)),
-                    _ => {
-                        let message = format!(
-                            "constraint \"{}\" for table \"{}\" does not exist",
-                            name.text, table.name
-                        );
-                        Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
-                    }
-                }
-            }
-            ConflictTarget::Columns(exprs, _) => {
-                let mut wanted = Vec::new();
-                for expr in exprs {
-                    let Kind::Column(parts) = &expr.kind else {
-                        return Err(SqlError::unsupported(
-                            "ON CONFLICT over an expression",
-                            "Keep the expression in a generated column, or name no target.",
-                        ));
-                    };
-                    let name = Ident { text: parts[0].clone(), pos: expr.pos };
-                    let number = match table.columns.iter().position(|c| !c.dropped && c.name == name.text) {
-                        Some(number) => number as u16,
-                        None => {
-                            let message = format!("column \"{}\" does not exist", name.text);
-                            return fail(SqlState::UNDEFINED_COLUMN, name.pos, message);
-                        }
-                    };
-                    wanted.push(number);
-                }
-                wanted.sort_unstable();
-                wanted.dedup();
-                for index in self.store.indexes(table.oid) {
-                    let columns: Option<Vec<u16>> = index
-                        .columns
-                        .iter()
-                        .map(|column| match column.of {
-                            crate::catalog::object::Indexed::Column(number) => Some(number),
-                            crate::catalog::object::Indexed::Expression { .. } => None,
-                        })
-                        .collect();
-                    let Some(mut columns) = columns else { continue };
-                    columns.sort_unstable();
-                    if index.unique && columns == wanted {
-                        return Ok(Some(index.oid));
-                    }
-                }
-                let message =
-                    "there is no unique or exclusion constraint matching the ON CONFLICT specification";
-                Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message))
-            }
-        }
     }
 
     /// The target's table joined with the other tables of the statement.

@@ -159,6 +159,8 @@ impl Binder<'_> {
             Err(error) if parts.len() >= 2 && error.state != SqlState::AMBIGUOUS_COLUMN => {
                 let (last, base) = parts.split_last().expect("two parts");
                 match scope.column(base, pos) {
+                    // A column that a table lacks is no field of its rows.
+                    Ok(_) if error.state == SqlState::UNDEFINED_COLUMN => Err(error),
                     Ok(base) => self.field_of(scope, base, last, pos),
                     Err(_) => Err(error),
                 }

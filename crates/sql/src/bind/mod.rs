@@ -7,6 +7,7 @@
 //! 3. Binding reads the catalog and never a table's rows.
 
 mod aggregate;
+mod arbiter;
 mod assign;
 mod call;
 mod change;
@@ -15,6 +16,7 @@ pub(crate) mod collation;
 mod expr;
 mod from;
 mod group;
+mod hints;
 mod merge;
 mod operator;
 mod query;

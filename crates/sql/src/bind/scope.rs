@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::tree::{AggregateCall, Expr, Fields, Names, OutColumn, Query, SetCall, WindowCall};
-use super::{Collation, Typed, fail};
+use super::{Collation, Typed, fail, hints};
 use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
@@ -353,8 +353,7 @@ impl<'p> Scope<'p> {
                     if let Some(system) = system_column(entry, name) {
                         return Ok(Some(system));
                     }
-                    let message = format!("column {table}.{name} does not exist");
-                    return fail(SqlState::UNDEFINED_COLUMN, pos, message);
+                    return Err(self.no_column(parts, pos));
                 }
                 Ok(first.cloned())
             }
@@ -420,7 +419,7 @@ impl<'p> Scope<'p> {
     }
 
     fn no_column(&self, parts: &[String], pos: Pos) -> SqlError {
-        let error = match parts {
+        let (message, hint) = match parts {
             [.., table, name] => {
                 let schema = parts.len().checked_sub(3).map(|i| parts[i].as_str());
                 let is_it = |entry: &Entry| {
@@ -429,18 +428,19 @@ impl<'p> Scope<'p> {
                 };
                 let known =
                     std::iter::successors(Some(self), |s| s.parent).any(|s| s.entries.iter().any(is_it));
-                if known {
-                    let message = format!("column {table}.{name} does not exist");
-                    return SqlError::new(SqlState::UNDEFINED_COLUMN, message).at(pos + 1);
+                if !known {
+                    return self.no_entry(table, pos);
                 }
-                return self.no_entry(table, pos);
+                (format!("column {table}.{name} does not exist"), hints::column(self, Some(table), name))
             }
             _ => {
                 let name = parts.join(".");
-                SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
+                (format!("column \"{name}\" does not exist"), hints::column(self, None, &name))
             }
         };
-        error.at(pos + 1)
+        let mut error = SqlError::new(SqlState::UNDEFINED_COLUMN, message).at(pos + 1);
+        error.hint = hint;
+        error
     }
 }
 

@@ -191,7 +191,8 @@ pub(crate) struct Assignment {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ConflictTarget {
     None,
-    Columns(Vec<Expr>, Option<Expr>),
+    /// Columns and expressions, of which rows, and where the list begins.
+    Columns(Vec<Expr>, Option<Expr>, Pos),
     Constraint(Ident),
 }
 
@@ -200,6 +201,7 @@ pub(crate) struct OnConflict {
     pub(crate) target: ConflictTarget,
     /// `None`: DO NOTHING.
     pub(crate) update: Option<(Vec<Assignment>, Option<Expr>)>,
+    pub(crate) pos: Pos,
 }
 
 #[derive(Clone, Debug, PartialEq)]

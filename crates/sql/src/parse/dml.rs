@@ -4,7 +4,7 @@ use super::ast::{
     Assignment, Body, ConflictTarget, Delete, Ident, Insert, Kind, Merge, MergeAction, OnConflict, Query,
     Statement, Subscript, Target, Update, When, With,
 };
-use super::{Parser, Res};
+use super::{Parser, Pos, Res};
 use crate::error::SqlError;
 
 impl Parser<'_> {
@@ -49,7 +49,9 @@ impl Parser<'_> {
         } else {
             return self.error();
         };
-        let conflict = if self.accept_words(&["on", "conflict"]) { Some(self.on_conflict()?) } else { None };
+        let pos = self.pos();
+        let conflict =
+            if self.accept_words(&["on", "conflict"]) { Some(self.on_conflict(pos)?) } else { None };
         let returning = self.returning()?;
         Ok(Insert { with, table, alias, columns, parts, overriding, source, conflict, returning })
     }
@@ -123,10 +125,12 @@ impl Parser<'_> {
         if self.accept_word("returning") { self.targets() } else { Ok(Vec::new()) }
     }
 
-    fn on_conflict(&mut self) -> Res<OnConflict> {
+    fn on_conflict(&mut self, pos: Pos) -> Res<OnConflict> {
         let target = if self.accept_words(&["on", "constraint"]) {
             ConflictTarget::Constraint(self.name()?)
-        } else if self.accept('(') {
+        } else if self.is('(') {
+            let at = self.pos();
+            self.expect('(')?;
             let columns = self.list(|parser| {
                 let expr = parser.expr()?;
                 if let super::Tok::Word(word) = parser.peek()
@@ -138,18 +142,18 @@ impl Parser<'_> {
             })?;
             self.expect(')')?;
             let filter = if self.accept_word("where") { Some(self.expr()?) } else { None };
-            ConflictTarget::Columns(columns, filter)
+            ConflictTarget::Columns(columns, filter, at)
         } else {
             ConflictTarget::None
         };
         self.expect_word("do")?;
         if self.accept_word("nothing") {
-            return Ok(OnConflict { target, update: None });
+            return Ok(OnConflict { target, update: None, pos });
         }
         self.expect_words(&["update", "set"])?;
         let set = self.list(Parser::assignment)?;
         let filter = if self.accept_word("where") { Some(self.expr()?) } else { None };
-        Ok(OnConflict { target, update: Some((set, filter)) })
+        Ok(OnConflict { target, update: Some((set, filter)), pos })
     }
 
     fn assignment(&mut self) -> Res<Assignment> {
