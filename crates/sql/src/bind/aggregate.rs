@@ -89,7 +89,12 @@ impl Binder<'_> {
         }
         let filter = match &call.filter {
             Some(filter) => {
+                let before = scope.aggregates.borrow().len();
                 let typed = self.expr(scope, filter)?;
+                if let Some((_, at)) = scope.aggregates.borrow().get(before) {
+                    let message = "aggregate functions are not allowed in FILTER";
+                    return fail(SqlState::GROUPING_ERROR, *at, message);
+                }
                 Some(self.boolean(typed, "FILTER")?)
             }
             None => None,

@@ -145,8 +145,8 @@ impl Binder<'_> {
         target.checks.sort_by(|a, b| a.0.cmp(&b.0));
         for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| !column.dropped) {
             if let Some(generated) = &column.generated {
-                let what = "column generation expressions";
-                let expr = self.table_expr(table, &generated.sql, Some(column.ty()), what)?;
+                let ty = Some(column.ty());
+                let expr = self.table_expr(table, &generated.sql, ty, super::GENERATION)?;
                 target.generated.push((at, expr));
             }
             self.domain_checks(&mut target.domains, (at, false), column.type_oid)?;
@@ -155,6 +155,7 @@ impl Binder<'_> {
     }
 
     fn domain_checks(&self, found: &mut Vec<DomainCheck>, (at, each): (usize, bool), ty: u32) -> Result<()> {
+        let first = found.len();
         let Some(object) = self.store.object(ty) else { return Ok(()) };
         let Object::Type(user) = &*object else { return Ok(()) };
         let UserTypeKind::Domain { base, not_null, checks, .. } = &user.kind else { return Ok(()) };
@@ -173,6 +174,10 @@ impl Binder<'_> {
         for (name, sql) in checks {
             let condition = self.domain_check(*base, &sql.sql)?;
             found.push(check(name, Some(condition)));
+        }
+        // Those of the domains under it are this one's too.
+        if !each {
+            found[first..].iter_mut().for_each(|check| check.domain.clone_from(&user.name));
         }
         Ok(())
     }

@@ -77,10 +77,7 @@ impl Binder<'_> {
         if alias.columns.len() <= available {
             return Ok(());
         }
-        let (name, specified) = (&alias.name.text, alias.columns.len());
-        let message =
-            format!("table \"{name}\" has {available} columns available but {specified} columns specified");
-        fail(SqlState::INVALID_COLUMN_REFERENCE, alias.name.pos, message)
+        Err(too_many_names("table", alias, available))
     }
 
     fn add(&self, scope: &mut Scope<'_>, name: &str, columns: Vec<ScopeColumn>, at: usize) -> Result<()> {
@@ -346,7 +343,9 @@ impl Binder<'_> {
             let renamed = names(Some(alias));
             let mut columns: Vec<ScopeColumn> =
                 scope.visible.columns.drain(first..).map(|(column, _)| column).collect();
-            self.check_names(alias, columns.len())?;
+            if alias.columns.len() > columns.len() {
+                return Err(too_many_names("join expression", alias, columns.len()));
+            }
             for (column, name) in columns.iter_mut().zip(renamed) {
                 column.name = name;
             }
@@ -501,6 +500,14 @@ impl Binder<'_> {
         }
         Err(scope.no_entry(table, pos))
     }
+}
+
+/// More columns are named than there are.
+fn too_many_names(what: &str, alias: &Alias, available: usize) -> SqlError {
+    let (name, specified) = (&alias.name.text, alias.columns.len());
+    let message =
+        format!("{what} \"{name}\" has {available} columns available but {specified} columns specified");
+    SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
 }
 
 pub(crate) fn no_relation(path: &Path) -> SqlError {

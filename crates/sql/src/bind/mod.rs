@@ -138,6 +138,8 @@ pub(crate) const DEFAULTS: &str = "DEFAULT expressions";
 
 /// What error messages call checks.
 pub(crate) const CHECKS: &str = "check constraints";
+/// Where a generated column's expression is bound.
+pub(crate) const GENERATION: &str = "column generation expressions";
 
 /// An error at a place of the statement.
 pub(crate) fn fail<T>(state: SqlState, pos: Pos, message: impl Into<String>) -> Result<T> {

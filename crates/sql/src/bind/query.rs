@@ -59,11 +59,8 @@ impl Binder<'_> {
         query.offset = self.row_count(&mut scope, ast.offset.as_ref(), "OFFSET")?;
         query.with_ties = ast.with_ties;
         if ast.with_ties && query.order.is_empty() {
-            return fail(
-                SqlState::SYNTAX_ERROR,
-                ast.pos,
-                "WITH TIES cannot be specified without ORDER BY clause",
-            );
+            let message = "WITH TIES cannot be specified without ORDER BY clause";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
         }
         Ok(query)
     }

@@ -303,6 +303,9 @@ pub enum Rule {
         index: Oid,
         /// What happens when the other row is deleted.
         on_delete: Action,
+        /// What SET NULL and SET DEFAULT set then; nothing: every column.
+        #[serde(default)]
+        set: Vec<u16>,
         /// What happens when the other row's columns change.
         on_update: Action,
         /// `MATCH FULL`.

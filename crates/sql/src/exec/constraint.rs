@@ -27,13 +27,15 @@ struct ForeignKey<'c> {
     references: &'c [u16],
     index: u32,
     on_delete: Action,
+    /// What ON DELETE SET NULL and SET DEFAULT set; nothing: every column.
+    set: &'c [u16],
     on_update: Action,
     full: bool,
 }
 
 fn foreign_key(constraint: &Constraint) -> Option<ForeignKey<'_>> {
     match &constraint.rule {
-        Rule::ForeignKey { columns, table, references, index, on_delete, on_update, full } => {
+        Rule::ForeignKey { columns, table, references, index, on_delete, set, on_update, full } => {
             Some(ForeignKey {
                 constraint,
                 columns,
@@ -41,6 +43,7 @@ fn foreign_key(constraint: &Constraint) -> Option<ForeignKey<'_>> {
                 references,
                 index: *index,
                 on_delete: *on_delete,
+                set,
                 on_update: *on_update,
                 full: *full,
             })
@@ -415,7 +418,8 @@ impl Exec<'_> {
                 continue;
             }
             let mut row = old.values.clone();
-            for (at, column) in key.columns.iter().enumerate() {
+            let is_set = |column: &u16| new.is_some() || key.set.is_empty() || key.set.contains(column);
+            for (at, column) in key.columns.iter().enumerate().filter(|(_, column)| is_set(column)) {
                 row[usize::from(*column)] = match (action, new) {
                     (Action::Cascade, Some(new)) => {
                         let parent = self.table(key.parent)?;

@@ -448,7 +448,10 @@ impl<'p> Exec<'p> {
             SubqueryKind::Array(element) => {
                 let rows = self.subquery_rows(subquery, env, usize::MAX)?;
                 let values: Row = rows.iter().map(|row| row[0].clone()).collect();
-                let nested = values.iter().any(|value| matches!(value, Value::Array(_)));
+                // A vector is one value.
+                let is_vector =
+                    matches!(*element, crate::types::oid::INT2VECTOR | crate::types::oid::OIDVECTOR);
+                let nested = !is_vector && values.iter().any(|value| matches!(value, Value::Array(_)));
                 if nested { nest(*element, values) } else { Ok(Value::array(*element, values)) }
             }
             SubqueryKind::Any { left, heads, all, negated } => {

@@ -1,4 +1,5 @@
-//! DROP of what is built in or not there: functions, operators, triggers and their kin.
+//! DROP of what is built in or not there: functions, operators, triggers and their kin; and what is wrong
+//! with a collation, before it is refused.
 
 use super::ast::{Absent, DropAbsent, Path, Statement, TypeName};
 use super::lexer::Tok;
@@ -130,5 +131,42 @@ impl Parser<'_> {
         let right = side(self)?;
         self.expect(')')?;
         Ok(Absent::Operator(Path { parts, pos }, left, right))
+    }
+
+    /// What PostgreSQL refuses of CREATE COLLATION by itself.
+    pub(super) fn wrong_collation(&mut self) -> Option<SqlError> {
+        const OPTIONS: [&str; 7] =
+            ["from", "locale", "lc_collate", "lc_ctype", "provider", "deterministic", "version"];
+        let syntax = |message: String| SqlError::new(SqlState::SYNTAX_ERROR, message);
+        let conflict = || syntax("conflicting or redundant options".to_string());
+        self.advance();
+        self.accept_words(&["if", "not", "exists"]);
+        self.path().ok()?;
+        if self.accept_word("from") {
+            let message = "collation \"default\" cannot be copied";
+            let is_default = self.path().ok()?.last() == "default";
+            return is_default.then(|| SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
+        }
+        let mut given: Vec<String> = Vec::new();
+        while self.accept('(') || self.accept(',') {
+            let at = self.pos() + 1;
+            let name = self.label().ok()?.text;
+            if given.contains(&name) {
+                return Some(conflict().at(at));
+            }
+            if !OPTIONS.contains(&name.as_str()) {
+                return Some(syntax(format!("collation attribute \"{name}\" not recognized")).at(at));
+            }
+            given.push(name);
+            self.accept_op("=");
+            self.advance();
+        }
+        let has = |name: &str| given.iter().any(|given| given == name);
+        if has("locale") && (has("lc_collate") || has("lc_ctype")) {
+            let detail = "LOCALE cannot be specified together with LC_COLLATE or LC_CTYPE.";
+            return Some(conflict().detail(detail));
+        }
+        let detail = "FROM cannot be specified together with any other options.";
+        (has("from") && given.len() > 1).then(|| conflict().detail(detail))
     }
 }

@@ -1,5 +1,5 @@
 //! Constraints of columns and tables.
-use super::ast::{Action, AlterTable, Constraint, ConstraintKind, References};
+use super::ast::{Action, AlterTable, Constraint, ConstraintKind, Ident, References};
 use super::lexer::Tok;
 use super::{Parser, Res};
 use crate::error::{SqlError, SqlState};
@@ -156,7 +156,9 @@ impl Parser<'_> {
         let table = self.path()?;
         let columns = if self.is('(') { self.names_in_parens()? } else { Vec::new() };
         let (on_delete, on_update) = (Action::Nothing, Action::Nothing);
-        let mut references = References { table, columns, on_delete, on_update, match_full: false };
+        let set_columns = Vec::new();
+        let mut references =
+            References { table, columns, on_delete, on_update, set_columns, match_full: false };
         loop {
             if self.accept_word("match") {
                 references.match_full = self.accept_word("full");
@@ -165,12 +167,28 @@ impl Parser<'_> {
                 }
             } else if self.accept_words(&["on", "delete"]) {
                 references.on_delete = self.action()?;
-            } else if self.accept_words(&["on", "update"]) {
+                references.set_columns = self.set_columns(references.on_delete)?;
+            } else if self.are_words(&["on", "update"]) {
+                let at = self.pos() + 1;
+                self.expect_words(&["on", "update"])?;
                 references.on_update = self.action()?;
+                if !self.set_columns(references.on_update)?.is_empty() {
+                    let what =
+                        if references.on_update == Action::SetNull { "SET NULL" } else { "SET DEFAULT" };
+                    let message =
+                        format!("a column list with {what} is only supported for ON DELETE actions");
+                    return Err(SqlError::refused_by_postgresql(message).at(at));
+                }
             } else {
                 return Ok(references);
             }
         }
+    }
+
+    /// `SET NULL (a, b)`: which columns are set.
+    fn set_columns(&mut self, action: Action) -> Res<Vec<Ident>> {
+        let sets = matches!(action, Action::SetNull | Action::SetDefault);
+        if sets && self.is('(') { self.names_in_parens() } else { Ok(Vec::new()) }
     }
 
     fn action(&mut self) -> Res<Action> {

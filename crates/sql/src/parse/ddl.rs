@@ -90,6 +90,10 @@ impl Parser<'_> {
     /// A statement about a kind of object that is not there.
     pub(super) fn missing(&mut self, verb: &str) -> Option<Statement> {
         let refusal = missing::object(verb, |words| self.are_words(words))?;
+        let refusal = match verb == "CREATE" && self.is_word("collation") {
+            true => self.wrong_collation().unwrap_or(refusal),
+            false => refusal,
+        };
         self.skip_statement();
         Some(Statement::Unsupported(refusal))
     }
@@ -359,7 +363,7 @@ impl Parser<'_> {
                 RoleOption::Members(self.role_names()?, true)
             } else if self.accept_word("sysid") {
                 self.integer()?;
-                continue;
+                RoleOption::Number
             } else {
                 return Ok(options);
             });

@@ -31,8 +31,7 @@ impl<S: Store> LocalSession<S> {
             }
             return Ok(name.clone());
         }
-        let base = joined(&table.name, columns, suffix);
-        let mut name = base.clone();
+        let mut name = joined(&table.name, columns, suffix);
         let mut number = 0;
         let taken = |name: &str| {
             table.constraints.iter().any(|constraint| constraint.name == name)
@@ -42,7 +41,7 @@ impl<S: Store> LocalSession<S> {
         };
         while taken(&name) {
             number += 1;
-            name = format!("{base}{number}");
+            name = joined(&table.name, columns, &format!("{suffix}{number}"));
         }
         Ok(name)
     }
@@ -179,6 +178,21 @@ impl<S: Store> LocalSession<S> {
         self.allow_on(&Object::Table((*parent).clone()), privilege::REFERENCES)?;
         let (wanted, index) = self.referenced(&parent, &references.columns)?;
         refuse_actions(table, &columns, references)?;
+        let mut set = Vec::new();
+        for name in &references.set_columns {
+            let found = table.columns.iter().position(|c| !c.dropped && c.name == name.text);
+            let at = found.ok_or_else(|| no_key_column(&name.text))? as u16;
+            if !columns.contains(&at) {
+                let name = &name.text;
+                let message = format!(
+                    "column \"{name}\" referenced in ON DELETE SET action must be part of foreign key"
+                );
+                return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+            }
+            if !set.contains(&at) {
+                set.push(at);
+            }
+        }
         if wanted.len() != columns.len() {
             let message = "number of referencing and referenced columns for foreign key disagree";
             return Err(SqlError::new(SqlState::INVALID_FOREIGN_KEY, message));
@@ -199,7 +213,7 @@ impl<S: Store> LocalSession<S> {
         };
         let (on_delete, on_update) = (action(references.on_delete), action(references.on_update));
         let (table, references, full) = (parent.oid, wanted, references.match_full);
-        Ok((name, Rule::ForeignKey { columns, table, references, index, on_delete, on_update, full }))
+        Ok((name, Rule::ForeignKey { columns, table, references, index, on_delete, set, on_update, full }))
     }
 
     /// Refuses a foreign key between columns that cannot be compared.

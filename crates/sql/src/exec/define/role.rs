@@ -155,6 +155,7 @@ impl<S: Store> LocalSession<S> {
                 RoleOption::ConnectionLimit(limit) => {
                     role.connections = i32::try_from(*limit).unwrap_or(i32::MAX);
                 }
+                RoleOption::Number => self.notice("SYSID can no longer be specified".to_string()),
                 RoleOption::ValidUntil(until) => {
                     let read = |ctx: crate::func::EvalContext<'_>, _: &[String]| {
                         text::input(&ctx, Type::of(oid::TIMESTAMPTZ), until)

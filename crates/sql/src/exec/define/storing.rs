@@ -374,7 +374,16 @@ impl<S: Store> LocalSession<S> {
                     self.index_of_table(&object, &index.text)?;
                     return self.cluster_on(&object, Some(&index.text));
                 }
-                let clustered = self.store.indexes(object.oid()).iter().any(|index| index.clustered);
+                let indexes = self.store.indexes(object.oid());
+                if rebuild.tag == "REINDEX" && indexes.is_empty() {
+                    let which = if rebuild.concurrently {
+                        "that can be reindexed concurrently"
+                    } else {
+                        "to reindex"
+                    };
+                    self.notice(format!("table \"{}\" has no indexes {which}", path.last()));
+                }
+                let clustered = indexes.iter().any(|index| index.clustered);
                 if rebuild.tag == "CLUSTER" && !clustered {
                     let message =
                         format!("there is no previously clustered index for table \"{}\"", object.name());

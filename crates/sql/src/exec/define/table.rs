@@ -164,6 +164,7 @@ impl<S: Store> LocalSession<S> {
         }
         self.settle_texts(&mut table)?;
         self.store.create(Object::Table(table.clone()))?;
+        self.check_values(&table, &ast.elements)?;
         let mut constraints = without_repeats(constraints);
         // One may refer to the table's own key, which may be written behind it.
         constraints.sort_by_key(|constraint| matches!(constraint.kind, ConstraintKind::ForeignKey(..)));
@@ -180,12 +181,49 @@ impl<S: Store> LocalSession<S> {
         })
     }
 
+    /// Binds what columns say of their values as it stands there: errors point into the statement.
+    fn check_values(&self, table: &Table, elements: &[TableElement]) -> Result<()> {
+        let shared = Arc::new(table.clone());
+        let columns = elements.iter().filter_map(|element| match element {
+            TableElement::Column(column) => Some(column),
+            _ => None,
+        });
+        for constraint in columns.flat_map(|column| &column.constraints) {
+            let (expr, what) = match &constraint.kind {
+                ConstraintKind::Default(expr, _) => (expr, crate::bind::DEFAULTS),
+                ConstraintKind::Generated(expr, _) => (expr, crate::bind::GENERATION),
+                _ => continue,
+            };
+            self.with_binder(|binder| binder.table_ast(&shared, expr, None, what).map(|_| ()))?;
+        }
+        Ok(())
+    }
+
     fn check_on_commit(&self, schema: Oid, on_commit: Option<OnCommit>) -> Result<()> {
         if on_commit.is_none() || self.is_temporary(schema) {
             return Ok(());
         }
         let message = "ON COMMIT can only be used on temporary tables";
         Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message))
+    }
+
+    /// What LIKE names: a table, or a view with its columns.
+    fn like_what(&self, path: &Path) -> Result<Arc<Table>> {
+        match self.with_binder(|binder| binder.find_relation(path))?.as_deref() {
+            Some(Object::View(view)) => {
+                let mut table = self.empty_table(view.schema, &view.name)?;
+                table.oid = view.oid;
+                table.columns = view.columns.clone();
+                Ok(Arc::new(table))
+            }
+            Some(other @ (Object::Sequence(_) | Object::Index(_))) => {
+                let message = format!("relation \"{}\" is invalid in LIKE clause", other.name());
+                let kinds = if matches!(other, Object::Index(_)) { "indexes" } else { "sequences" };
+                let error = SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).at(path.pos + 1);
+                Err(error.detail(format!("This operation is not supported for {kinds}.")))
+            }
+            _ => self.with_binder(|binder| binder.target_table(path)),
+        }
     }
 
     /// Takes the columns of another table over; that table, if its indexes are to follow.
@@ -196,7 +234,7 @@ impl<S: Store> LocalSession<S> {
         options: &[(bool, String)],
         constraints: &mut Vec<ast::Constraint>,
     ) -> Result<Option<Arc<Table>>> {
-        let source = self.with_binder(|binder| binder.target_table(path))?;
+        let source = self.like_what(path)?;
         let including = |what: &str| {
             let last = options.iter().rev().find(|(_, name)| name == what || name == "all");
             last.is_some_and(|(including, _)| *including)
@@ -207,6 +245,7 @@ impl<S: Store> LocalSession<S> {
             }
             let mut copy = Column::new(&column.name, column.ty());
             copy.not_null = column.not_null;
+            copy.collation.clone_from(&column.collation);
             if let (Some(identity), true) = (column.identity, including("identity")) {
                 let at = table.columns.len() as u16;
                 let options = self.sequence_options(identity.sequence);
@@ -385,19 +424,7 @@ impl<S: Store> LocalSession<S> {
                 ConstraintKind::ForeignKey(_, references) => {
                     table_constraint.kind = ConstraintKind::ForeignKey(own(), references.clone());
                 }
-                ConstraintKind::Check(..) | ConstraintKind::UsingIndex { .. } => {
-                    if table_constraint.name.is_none() {
-                        let taken = |c: &ast::Constraint, name: &str| c.name.as_deref() == Some(name);
-                        let base = joined(&table.name, name, "check");
-                        let mut unique = base.clone();
-                        let mut number = 0;
-                        while constraints.iter().any(|other| taken(other, &unique)) {
-                            number += 1;
-                            unique = format!("{base}{number}");
-                        }
-                        table_constraint.name = Some(unique);
-                    }
-                }
+                ConstraintKind::Check(..) | ConstraintKind::UsingIndex { .. } => {}
             }
             let whole = matches!(
                 constraint.kind,

@@ -131,7 +131,7 @@ fn shape(look: &Look<'_>, table: &Table, constraint: &Constraint) -> Shape {
         Rule::PrimaryKey { columns, index } => ('p', columns.clone(), None, *index),
         Rule::Unique { columns, index } => ('u', columns.clone(), None, *index),
         Rule::Check { condition } => ('c', look.system.columns_in(table, &condition.sql), None, 0),
-        Rule::ForeignKey { columns, table, references, index, on_delete, on_update, full } => {
+        Rule::ForeignKey { columns, table, references, index, on_delete, on_update, full, .. } => {
             let matching = if *full { 'f' } else { 's' };
             let other = (*table, references.clone(), action(*on_update), action(*on_delete), matching);
             ('f', columns.clone(), Some(other), *index)
@@ -161,6 +161,7 @@ pub(super) fn constraints(look: &Look<'_>) -> Vec<Row> {
             "connoinherit",
             "conkey",
             "confkey",
+            "confdelsetcols",
             "conbin",
         ],
     );
@@ -194,6 +195,10 @@ pub(super) fn constraints(look: &Look<'_>) -> Vec<Row> {
                 Value::Bool(kind != 'c' || constraint.no_inherit),
                 if columns.is_empty() { Value::Null } else { numbers(&columns) },
                 if kind == 'f' { numbers(&references) } else { Value::Null },
+                match &constraint.rule {
+                    Rule::ForeignKey { set, .. } if !set.is_empty() => numbers(set),
+                    _ => Value::Null,
+                },
                 condition,
             ]));
         }
@@ -220,6 +225,7 @@ pub(super) fn constraints(look: &Look<'_>) -> Vec<Row> {
                 none(),
                 Value::Bool(true),
                 Value::Bool(false),
+                Value::Null,
                 Value::Null,
                 Value::Null,
                 Value::text(condition.sql.as_str()),

@@ -95,7 +95,9 @@ fn class_of<'o>(look: &Look<'_>, object: &'o Object) -> Option<Class<'o>> {
         },
         Object::Sequence(sequence) => {
             let (owner, grants) = (sequence.owner, &sequence.grants[..]);
-            Class { owner, grants, kind: 'S', columns: 3, rows: oid, ..plain }
+            let of = sequence.owned_by.map(|(table, _)| table);
+            let unlogged = look.tables().any(|table| Some(table.oid) == of && table.unlogged);
+            Class { owner, grants, unlogged, kind: 'S', columns: 3, rows: oid, ..plain }
         }
         Object::View(view) => Class {
             owner: view.owner,

@@ -87,7 +87,7 @@ fn shape(source: &str) -> Option<Body> {
 
 fn one_dimension(array: &Array, what: &str) -> Result<()> {
     if array.dimensions.len() > 1 {
-        let message = format!("{what} elements in multidimensional arrays is not supported");
+        let message = format!("{what} multidimensional arrays is not supported");
         return Err(SqlError::refused_by_postgresql(message));
     }
     Ok(())
@@ -98,7 +98,7 @@ fn position(a: &[Value], start: i32) -> Result<Value> {
         return Ok(Value::Null);
     }
     let array = array(&a[0]);
-    one_dimension(array, "searching for")?;
+    one_dimension(array, "searching for elements in")?;
     let lower = array.dimensions.first().map_or(1, |d| d.lower);
     let skip = start.saturating_sub(lower).max(0) as usize;
     let found = array.elements.iter().skip(skip).position(|e| same(array.element, e, &a[1]));
@@ -123,7 +123,7 @@ fn asking(source: &str) -> Option<Body> {
                 return Ok(Value::Null);
             }
             let array = array(&a[0]);
-            one_dimension(array, "searching for")?;
+            one_dimension(array, "searching for elements in")?;
             let lower = array.dimensions.first().map_or(1, |d| d.lower);
             let equal = array.elements.iter().enumerate().filter(|(_, e)| same(array.element, e, &a[1]));
             let places = equal.map(|(at, _)| Value::Int4(at as i32 + lower)).collect();
@@ -152,7 +152,7 @@ fn changing(source: &str) -> Option<Body> {
         "array_remove" | "array_replace" => match source {
             "array_remove" => scalar(|_, a| {
                 let Value::Array(array) = &a[0] else { return Ok(Value::Null) };
-                one_dimension(array, "removing")?;
+                one_dimension(array, "removing elements from")?;
                 let kept = array.elements.iter().filter(|e| !same(array.element, e, &a[1])).cloned();
                 let kept: Vec<Value> = kept.collect();
                 let shape = array.dimensions.first().map(|d| Dimension { len: kept.len() as i32, ..*d });
@@ -240,15 +240,15 @@ fn concat(left: &Arc<Array>, right: &Arc<Array>) -> Result<Value> {
 }
 
 fn fill(ctx: &EvalContext<'_>, a: &[Value]) -> Result<Value> {
-    let null = || {
-        let message = "dimension array or low bound array cannot be null";
-        SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message)
+    let null = |what: &str| {
+        SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, format!("dimension {what} cannot be null"))
     };
     let numbers = |value: &Value| -> Result<Vec<i32>> {
         if value.is_null() {
-            return Err(null());
+            return Err(null("array or low bound array"));
         }
-        array(value).elements.iter().map(|e| if e.is_null() { Err(null()) } else { Ok(int4(e)) }).collect()
+        let number = |e: &Value| if e.is_null() { Err(null("values")) } else { Ok(int4(e)) };
+        array(value).elements.iter().map(number).collect()
     };
     let wrong = |detail: &str| bad_subscript("wrong number of array subscripts").detail(detail);
     let lens = numbers(&a[1])?;

@@ -130,6 +130,11 @@ fn cast(source: &str) -> Option<Body> {
             let day = date_to_timestamp(date_of(&a[0]))?;
             timestamp_in_range(i128::from(day) + i128::from(time_of(&a[1]))).map(Value::Timestamp)
         }),
+        "timestamptz/2" => scalar(|ctx, a| {
+            let day = date_to_timestamp(date_of(&a[0]))?;
+            let local = timestamp_in_range(i128::from(day) + i128::from(time_of(&a[1])))?;
+            Ok(Value::Timestamptz(local_to_utc(&ctx.settings.time_zone, local)))
+        }),
         "timedate_pl/2" => scalar(|_, a| {
             let day = date_to_timestamp(date_of(&a[1]))?;
             timestamp_in_range(i128::from(day) + i128::from(time_of(&a[0]))).map(Value::Timestamp)

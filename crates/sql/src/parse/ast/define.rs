@@ -20,6 +20,8 @@ pub(crate) struct References {
     pub(crate) columns: Vec<Ident>,
     pub(crate) on_delete: Action,
     pub(crate) on_update: Action,
+    /// What ON DELETE SET NULL or SET DEFAULT sets, if that is not every column.
+    pub(crate) set_columns: Vec<Ident>,
     pub(crate) match_full: bool,
 }
 
@@ -342,6 +344,8 @@ pub(crate) enum RoleOption {
     InRole(Vec<String>),
     /// These become members of it, with the right to make others members or without.
     Members(Vec<String>, bool),
+    /// SYSID, which means nothing any more.
+    Number,
 }
 
 /// What else is altered of a role.

@@ -309,11 +309,16 @@ fn end_of(text: &str, keep: impl Fn(char) -> bool) -> usize {
     text.find(|c: char| !keep(c)).unwrap_or(text.len())
 }
 
-fn read(text: &str, ctx: &EvalContext<'_>) -> Step<Read> {
+/// Whether a time begins with `040506.789`, which would be a year and its day in a date.
+fn begins_with_clock(text: &str) -> bool {
+    end_of(text, |c| c.is_ascii_digit()) == 6 && text[6..].starts_with('.')
+}
+
+fn read(text: &str, is_time: bool, ctx: &EvalContext<'_>) -> Step<Read> {
     let mut found = Read::default();
     let order = ctx.settings.date_style.order;
     let mut rest = text.trim();
-    let mut after_t = false;
+    let mut after_t = is_time && begins_with_clock(rest);
     let mut is_empty = true;
     while let Some(first) = rest.chars().next() {
         let seen_time = found.micros.is_some();
@@ -343,6 +348,15 @@ fn read(text: &str, ctx: &EvalContext<'_>) -> Step<Read> {
             'J' | 'j' if rest[1..].starts_with(|c: char| c.is_ascii_digit()) && !found.has_date() => {
                 end = 1 + end_of(&rest[1..], |c| c.is_ascii_digit());
                 found.days = Some(number(&rest[1..end])? - i64::from(EPOCH_JULIAN));
+                if rest[end..].starts_with('.') {
+                    let digits = end_of(&rest[end + 1..], |c| c.is_ascii_digit());
+                    let part: f64 = format!("0{}", &rest[end..=end + digits]).parse().unwrap_or(0.0);
+                    found.micros = Some((part * DAY_US as f64).round_ties_even() as i64);
+                    rest = &rest[digits + 1..];
+                }
+            }
+            'Y' | 'y' if rest[1..].starts_with(|c: char| c.is_ascii_digit()) && !found.has_date() => {
+                end = read_units(rest, &mut found)?;
             }
             'A'..='Z' | 'a'..='z' => end = read_word(rest, &mut found, ctx)?,
             _ => return Err(Fault::Syntax),
@@ -351,6 +365,40 @@ fn read(text: &str, ctx: &EvalContext<'_>) -> Step<Read> {
         rest = &rest[end..];
     }
     if is_empty { Err(Fault::Syntax) } else { Ok(found) }
+}
+
+/// `Y2001M12D27H04M05S06.789`: each number behind the letter of its unit.
+fn read_units(text: &str, found: &mut Read) -> Step<usize> {
+    let (mut at, mut clock) = (0, [None; 2]);
+    loop {
+        let letters = end_of(&text[at..], |c| c.is_ascii_alphabetic());
+        let digits = end_of(&text[at + letters..], |c| c.is_ascii_digit());
+        if letters == 0 || digits == 0 {
+            break;
+        }
+        let (unit, shown) = (&text[at..at + letters], &text[at + letters..at + letters + digits]);
+        let value = number(shown)?;
+        at += letters + digits;
+        match unit.to_ascii_lowercase().as_str() {
+            "y" => found.year = Some((value, digits == 2)),
+            "m" if found.month.is_none() => found.month = Some(value),
+            "d" => found.day = Some(value),
+            "h" => clock[0] = Some(value),
+            "m" | "mm" => clock[1] = Some(value),
+            "s" => {
+                let behind = text[at..].strip_prefix('.').map(|rest| end_of(rest, |c| c.is_ascii_digit()));
+                let part = behind.map_or("", |digits| &text[at + 1..at + 1 + digits]);
+                at += behind.map_or(0, |digits| 1 + digits);
+                let [hours, minutes] = clock.map(|part| part.unwrap_or(0));
+                found.micros = Some(self::clock(&format!("{hours}:{minutes}:{value}.{part}"))?);
+            }
+            _ => return Err(Fault::Syntax),
+        }
+    }
+    if let ([Some(hours), minutes], None) = (clock, found.micros) {
+        found.micros = Some(self::clock(&format!("{hours}:{}", minutes.unwrap_or(0)))?);
+    }
+    Ok(at)
 }
 
 fn read_number(rest: &str, found: &mut Read, after_t: bool, order: DateOrder) -> Step<usize> {
@@ -432,7 +480,7 @@ fn read_word(rest: &str, found: &mut Read, ctx: &EvalContext<'_>) -> Step<usize>
 /// A date.
 pub fn date(text: &str, ctx: &EvalContext<'_>) -> Result<i32> {
     let fail = |fault: Fault| fault.error("date", text);
-    let found = read(text, ctx).map_err(fail)?;
+    let found = read(text, false, ctx).map_err(fail)?;
     match found.special {
         Some(Special::Infinity) => return Ok(i32::MAX),
         Some(Special::MinusInfinity) => return Ok(i32::MIN),
@@ -455,7 +503,7 @@ pub fn date(text: &str, ctx: &EvalContext<'_>) -> Result<i32> {
 pub fn timestamp(text: &str, is_utc: bool, ctx: &EvalContext<'_>) -> Result<i64> {
     let what = if is_utc { "timestamp with time zone" } else { "timestamp" };
     let fail = |fault: Fault| fault.error(what, text);
-    let found = read(text, ctx).map_err(fail)?;
+    let found = read(text, false, ctx).map_err(fail)?;
     let zone = &ctx.settings.time_zone;
     match found.special {
         Some(Special::Infinity) => return Ok(i64::MAX),
@@ -484,7 +532,7 @@ pub fn time(text: &str, with_zone: bool, ctx: &EvalContext<'_>) -> Result<(i64, 
     let what = if with_zone { "time with time zone" } else { "time" };
     let fail = |fault: Fault| fault.error(what, text);
     let now = ctx.transaction_start_us;
-    let mut found = match read(text, ctx) {
+    let mut found = match read(text, true, ctx) {
         Ok(found) => found,
         Err(fault) => return Err(fail(fault)),
     };

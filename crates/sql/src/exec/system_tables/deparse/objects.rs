@@ -230,7 +230,7 @@ impl SessionSystem<'_> {
             Rule::Check { condition } => {
                 format!("CHECK ({})", self.expression(table, &condition.sql, None, Style::expression(pretty)))
             }
-            Rule::ForeignKey { columns, table: to, references, on_delete, on_update, full, .. } => {
+            Rule::ForeignKey { columns, table: to, references, on_delete, set, on_update, full, .. } => {
                 let object = self.store.object(*to)?;
                 let Object::Table(other) = &*object else { return None };
                 let mut text = format!(
@@ -240,7 +240,8 @@ impl SessionSystem<'_> {
                     names(other, references)
                 );
                 text += if *full { " MATCH FULL" } else { "" };
-                text + &action(" ON UPDATE ", *on_update) + &action(" ON DELETE ", *on_delete)
+                text += &(action(" ON UPDATE ", *on_update) + &action(" ON DELETE ", *on_delete));
+                if set.is_empty() { text } else { format!("{text} ({})", names(table, set)) }
             }
         };
         text += if constraint.deferrable { " DEFERRABLE" } else { "" };
