@@ -17,12 +17,15 @@
 //! It does not touch memory, and it does not say what the words mean: each region belongs to the module named
 //! there.
 
+mod partition;
+
 use std::fmt;
 
 pub use liger_fabric::SyncMode;
 use liger_fabric::{DataAddr, HostId, LINE, SyncAddr, WorkerId};
 
 use crate::heap::segments;
+pub use partition::PartitionId;
 
 /// Most hosts in a pod.
 pub const MAX_HOSTS: usize = 16;
@@ -57,31 +60,6 @@ const _: () = assert!(MAX_HOSTS as u64 * 8 <= SETTLED_LINES_PER_HOST * LINE_BYTE
 const _: () = assert!(MAX_HOSTS as u64 * 8 <= SUSPICION_LINES_PER_HOST * LINE_BYTES);
 const _: () = assert!(MAX_HOSTS as u64 * 8 <= (EPOCH_LINES_PER_HOST - 2) * LINE_BYTES);
 const _: () = assert!(WORD_CHUNK_BYTES.is_multiple_of(LINE_BYTES) && SUPERBLOCK_BYTES.is_multiple_of(4096));
-
-/// A partition of the pod's tables: the rows of each that one host owns at a time. Never taken for a table's
-/// number, which stands beside it in many places.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct PartitionId(pub u16);
-
-impl PartitionId {
-    /// Where it is in a list of all partitions.
-    #[inline]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The host that it was made for, in a pod of so many.
-    #[inline]
-    pub fn home(self, hosts: u8) -> HostId {
-        HostId((self.0 % u16::from(hosts)) as u8)
-    }
-}
-
-impl fmt::Display for PartitionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// What all hosts of a pod agree on.
 #[derive(Clone, PartialEq, Eq, Debug)]
