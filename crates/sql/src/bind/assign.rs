@@ -141,6 +141,10 @@ impl Binder<'_> {
     /// A value as that of a part of the column `name`.
     fn as_part(&self, value: Typed, target: Type, name: &str) -> Result<Typed> {
         let (from, at) = (value.ty.oid, value.pos);
+        if let Some(base) = self.with_length(target.oid, from) {
+            let value = self.as_part(value, base, name)?;
+            return Ok(Typed { ty: target, ..value });
+        }
         if let Some(value) = self.coerce(value, target, super::Context::Assignment)? {
             return Ok(value);
         }

@@ -179,6 +179,16 @@ impl Binder<'_> {
         Some(self.under_domain(base).filter(|_| modifier < 0).unwrap_or(Type { oid: base, modifier }))
     }
 
+    /// What is assigned to a domain, or an array of one, that gives its values a length: the type under it.
+    pub(super) fn with_length(&self, target: Oid, from: Oid) -> Option<Type> {
+        let of_elements = || {
+            let Type { oid, modifier } = self.under_domain(self.types().element_of(target))?;
+            Some(Type { oid: self.types().array_of(oid), modifier })
+        };
+        let under = self.under_domain(target).or_else(of_elements);
+        under.filter(|base| base.modifier >= 0 && from != target)
+    }
+
     /// An argument whose type was found to fit.
     pub(crate) fn argument(&self, typed: Typed, target: Oid) -> Result<Typed> {
         let (source, pos) = (typed.ty.oid, typed.pos);
@@ -190,9 +200,7 @@ impl Binder<'_> {
 
     /// A value for a column (`name`) of type `target`.
     pub(crate) fn coerce_assign(&self, typed: Typed, target: Type, name: Option<&str>) -> Result<Typed> {
-        if let Some(base) =
-            self.under_domain(target.oid).filter(|base| base.modifier >= 0 && typed.ty.oid != target.oid)
-        {
+        if let Some(base) = self.with_length(target.oid, typed.ty.oid) {
             let typed = self.coerce_assign(typed, base, name)?;
             return Ok(Typed { ty: target, ..typed });
         }

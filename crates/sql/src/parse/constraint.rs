@@ -98,9 +98,10 @@ impl Parser<'_> {
             let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(self.tokens[at].start + 1));
         }
-        if said.not_valid {
-            let message = "FOREIGN KEY constraints cannot be marked NOT VALID";
-            return Err(SqlError::refused_by_postgresql(message));
+        for (is_said, what) in [(said.not_valid, "NOT VALID"), (said.no_inherit, "NO INHERIT")] {
+            if is_said {
+                return Err(marked("FOREIGN KEY", what));
+            }
         }
         Ok(AlterTable::AlterConstraint { name, deferrable: said.deferrable, deferred: said.deferred })
     }
@@ -238,7 +239,7 @@ impl Parser<'_> {
         let (deferrable, deferred, not_valid, no_inherit) = (false, false, false, false);
         let mut constraint = Constraint { name, kind, deferrable, deferred, not_valid, no_inherit, pos };
         while self.constraint_attribute(Some(&mut constraint))? {}
-        Ok(Some(constraint))
+        cannot_be_marked(&constraint).map_or(Ok(Some(constraint)), Err)
     }
 
     fn using_index(&mut self, primary: bool) -> Res<Option<ConstraintKind>> {
@@ -247,4 +248,22 @@ impl Parser<'_> {
         }
         Ok(Some(ConstraintKind::UsingIndex { primary, index: self.name()? }))
     }
+}
+
+fn marked(kind: &str, what: &str) -> SqlError {
+    SqlError::refused_by_postgresql(format!("{kind} constraints cannot be marked {what}"))
+}
+
+/// What is said of a table's constraint that such constraints do not know.
+fn cannot_be_marked(constraint: &Constraint) -> Option<SqlError> {
+    let Constraint { deferrable, not_valid, no_inherit, .. } = *constraint;
+    let (kind, checked_later, inherited, deferred) = match &constraint.kind {
+        ConstraintKind::Check(..) => ("CHECK", false, false, deferrable || constraint.deferred),
+        ConstraintKind::ForeignKey(..) => ("FOREIGN KEY", false, no_inherit, false),
+        ConstraintKind::PrimaryKey(..) => ("PRIMARY KEY", not_valid, no_inherit, false),
+        ConstraintKind::UsingIndex { primary: true, .. } => ("PRIMARY KEY", not_valid, no_inherit, false),
+        _ => ("UNIQUE", not_valid, no_inherit, false),
+    };
+    let said = [(deferred, "DEFERRABLE"), (checked_later, "NOT VALID"), (inherited, "NO INHERIT")];
+    said.into_iter().find(|(is_said, _)| *is_said).map(|(_, what)| marked(kind, what))
 }

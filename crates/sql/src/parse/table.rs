@@ -1,5 +1,5 @@
 //! CREATE TABLE: its elements and what follows them.
-use super::ast::{ColumnDef, CreateTable, Into, Path, Statement, Storing, TableElement};
+use super::ast::{ColumnDef, ConstraintKind, CreateTable, Into, Path, Statement, Storing, TableElement};
 use super::lexer::Tok;
 use super::{Parser, Res};
 use crate::catalog::object::OnCommit;
@@ -165,8 +165,18 @@ impl Parser<'_> {
                 self.label()?;
             } else if let Some(constraint) = self.column_constraint()? {
                 column.constraints.push(constraint);
-            } else if !self.constraint_attribute(column.constraints.last_mut())? {
-                return Ok(column);
+            } else if self.is_word("not") && self.is_word_at(1, "valid") {
+                self.advance();
+                return self.error();
+            } else {
+                let last = column.constraints.last_mut();
+                let is_check = last.as_ref().is_some_and(|it| matches!(it.kind, ConstraintKind::Check(..)));
+                if !is_check && self.is_word("no") && self.is_word_at(1, "inherit") {
+                    return self.error();
+                }
+                if !self.constraint_attribute(last)? {
+                    return Ok(column);
+                }
             }
         }
     }

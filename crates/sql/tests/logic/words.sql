@@ -131,3 +131,37 @@ create unlogged table scratch (id serial, g int generated always as identity);
 select relname, relpersistence from pg_class where relname like 'scratch%' order by 1;
 alter table scratch set logged;
 select relname, relpersistence from pg_class where relname like 'scratch%' order by 1;
+-- what constraints cannot be
+create table kept (a int primary key);
+create table keeps (a int references kept);
+alter table keeps alter constraint keeps_a_fkey no inherit;
+alter table keeps alter constraint keeps_a_fkey not valid;
+alter table keeps add constraint x unique (a) no inherit;
+alter table keeps add constraint x unique (a) not valid;
+alter table keeps add constraint x primary key (a) deferrable no inherit;
+alter table keeps add constraint x foreign key (a) references kept no inherit;
+alter table keeps add constraint x check (a > 0) deferrable;
+alter table keeps add constraint x check (a > 0) no inherit not valid;
+create table wrong (a int unique no inherit);
+create table wrong (a int references kept not valid);
+create table wrong (a int check (a > 1) not valid);
+create table wrong (a int, unique (a) no inherit);
+create table wrong (a int not null no inherit);
+create table right_one (a int check (a > 1) no inherit);
+-- hashes of arrays of what has none
+select hash_array('{1}'::json[]);
+select hash_array_extended('{1}'::money[], 0);
+select hash_array('{1}'::bit[]);
+-- lengths of domains in arrays
+create domain four as varchar(4);
+create domain digits as numeric(4, 1);
+create table in_arrays (f four[], d digits[]);
+insert into in_arrays values (array['too long'], null);
+insert into in_arrays values (array['too long']::four[], array[1.25, 2]);
+insert into in_arrays values ('{abcd}', '{3.14}') returning *;
+update in_arrays set f = array['longer'];
+update in_arrays set f[2] = 'ab', d = array[7.77] returning *;
+update in_arrays set f[2] = 'longer';
+select * from in_arrays;
+drop table keeps, kept, right_one, in_arrays;
+drop domain four, digits;

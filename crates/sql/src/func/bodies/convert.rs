@@ -6,6 +6,7 @@ use super::{bool_of, scalar, text};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::EvalContext;
 use crate::func::registry::Body;
+use crate::types::Types;
 use crate::types::text::{byte_of, char_of, settled_label};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, binary, oid, order};
@@ -94,12 +95,13 @@ pub(super) fn find(source: &str) -> Option<Body> {
         }),
         "pg_typeof" => scalar(|ctx, _| Ok(Value::Oid(type_of(ctx.argument_types)))),
         "pg_size_pretty" => scalar(|_, a| Ok(Value::text(size_pretty(super::int8(&a[0]))))),
-        source if HASHES.contains(&source) => {
-            scalar(|ctx, a| Ok(Value::Int4(order::hash(type_of(ctx.argument_types), &a[0]) as i32)))
-        }
+        source if HASHES.contains(&source) => scalar(|ctx, a| {
+            let ty = hashable(ctx, "a")?;
+            Ok(Value::Int4(order::hash(ty, &a[0]) as i32))
+        }),
         source if is_seeded_hash(source) => scalar(|ctx, a| {
-            let seed = a[1].as_i64().expect("a seed");
-            Ok(Value::Int8(order::hash(type_of(ctx.argument_types), &a[0]) as i64 ^ seed))
+            let (ty, seed) = (hashable(ctx, "an extended")?, a[1].as_i64().expect("a seed"));
+            Ok(Value::Int8(order::hash(ty, &a[0]) as i64 ^ seed))
         }),
         "text_regclass" => scalar(|ctx, a| ctx.system.reg_in(oid::REGCLASS, text(&a[0])).map(Value::Oid)),
         "to_regclass" => scalar(|ctx, a| Ok(known(ctx.system.reg_in(oid::REGCLASS, text(&a[0]))))),
@@ -113,6 +115,20 @@ pub(super) fn find(source: &str) -> Option<Body> {
         }
         _ => None,
     }
+}
+
+/// The type of what is to be hashed, unless it is an array of a type that PostgreSQL has no hash function for.
+fn hashable(ctx: &EvalContext<'_>, function: &str) -> Result<Oid> {
+    let ty = type_of(ctx.argument_types);
+    let name = match ctx.element_of(ty) {
+        oid::MONEY => "money",
+        oid::BIT => "bit",
+        oid::VARBIT => "bit varying",
+        oid::JSON => "json",
+        _ => return Ok(ty),
+    };
+    let message = format!("could not identify {function} hash function for type {name}");
+    Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message))
 }
 
 fn type_of(types: &[Oid]) -> Oid {
