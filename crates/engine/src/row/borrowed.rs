@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn at(n: u64) -> TupleAddr {
-        TupleAddr::new(DataAddr::new(64 * n), SyncAddr::new(8 * n), 1)
+        TupleAddr::new(DataAddr::new(64 * (n + 1)), SyncAddr::new(8 * n), 1)
     }
 
     fn row(n: u64) -> ForeignRow {

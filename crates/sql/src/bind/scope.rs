@@ -291,23 +291,41 @@ impl<'p> Scope<'p> {
         self.column_of(parts, pos).map(|(typed, _)| typed)
     }
 
-    /// A column, or the row of a table (number 0), and of what relation it is.
+    /// A column, or the row of a table (number 0), and of what relation it is. A name alone is a column's, of
+    /// any level, before it is a table's.
     pub(crate) fn column_of(&self, parts: &[String], pos: Pos) -> Result<(Typed, (Oid, i16))> {
-        let mut scope = Some(self);
-        let mut depth = 0;
-        let mut seen = true;
+        if let Some(found) = self.outward(parts, pos, |level| level.own_column(parts, pos))? {
+            return Ok(found);
+        }
+        let row =
+            |level: &Self, name: &str| Ok(level.entry(name, None, pos)?.map(|entry| level.whole_row(entry)));
+        let found = match parts {
+            [name] => self.outward(parts, pos, |level| row(level, name))?,
+            _ => None,
+        };
+        found.ok_or_else(|| self.no_column(parts, pos))
+    }
+
+    /// What is found on the first level that has it, this one or one further out.
+    fn outward(
+        &self,
+        parts: &[String],
+        pos: Pos,
+        find: impl Fn(&Self) -> Result<Option<ScopeColumn>>,
+    ) -> Result<Option<(Typed, (Oid, i16))>> {
+        let (mut scope, mut depth, mut seen) = (Some(self), 0, true);
         while let Some(level) = scope {
-            if seen && let Some(found) = level.own_column(parts, pos)? {
+            if seen && let Some(found) = find(level)? {
                 let origin = level.origin_of(&found, parts);
                 let typed =
                     Typed::new(further_out(found.expr, depth), found.ty, pos).collated(found.collation);
-                return Ok((typed, origin));
+                return Ok(Some((typed, origin)));
             }
             seen = !level.blocked;
             scope = level.parent;
             depth += 1;
         }
-        Err(self.no_column(parts, pos))
+        Ok(None)
     }
 
     /// Where a column comes from; of a row of a table, that table and 0.
@@ -337,7 +355,7 @@ impl<'p> Scope<'p> {
                         fail(SqlState::AMBIGUOUS_COLUMN, pos, message)
                     }
                     (Some(column), None) => Ok(Some(column)),
-                    (None, _) => Ok(self.entry(name, None, pos)?.map(|entry| self.whole_row(entry))),
+                    (None, _) => Ok(None),
                 }
             }
             [.., table, name] => {

@@ -150,7 +150,7 @@ impl Parser<'_> {
             SequenceOption::Start(self.integer()?)
         } else if self.accept_word("restart") {
             let with = self.accept_word("with");
-            let number = with || matches!(self.peek(), Tok::Integer(_));
+            let number = with || matches!(self.peek(), Tok::Integer(_)) || self.is_op("-") || self.is_op("+");
             SequenceOption::Restart(if number { Some(self.integer()?) } else { None })
         } else if self.accept_word("minvalue") {
             SequenceOption::Min(Some(self.integer()?))

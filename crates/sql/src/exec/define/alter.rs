@@ -46,7 +46,15 @@ impl<S: Store> LocalSession<S> {
         if !actions.iter().all(is_name) {
             self.refuse_waiting(&object, "ALTER TABLE")?;
         }
+        let mut retyped: Vec<&str> = Vec::new();
         for action in super::passes::in_order(actions) {
+            if let AlterTable::Column(column, AlterColumn::Type { .. }) = action {
+                if retyped.contains(&column.text.as_str()) {
+                    let message = format!("cannot alter type of column \"{}\" twice", column.text);
+                    return Err(SqlError::refused_by_postgresql(message));
+                }
+                retyped.push(&column.text);
+            }
             let object = self.store.object(object.oid()).ok_or_else(|| lost(object.oid()))?;
             self.check_altered(kind, &object, action)?;
             if self.alter_storing(&object, action)? {
@@ -142,15 +150,18 @@ impl<S: Store> LocalSession<S> {
         self.with_names_kept(object, |own| own.move_kept(object, schema))
     }
 
+    /// Refuses what is to be done to a sequence that a column owns, and that only its table's owner may do.
+    pub(super) fn goes_with_its_table(&self, object: &Object, refusal: impl Fn() -> String) -> Result<()> {
+        let Object::Sequence(sequence) = object else { return Ok(()) };
+        let table = sequence.owned_by.and_then(|(table, _)| self.store.object(table));
+        table.map_or(Ok(()), |table| {
+            let detail = format!("Sequence \"{}\" is linked to table \"{}\".", sequence.name, table.name());
+            Err(SqlError::refused_by_postgresql(refusal()).detail(detail))
+        })
+    }
+
     fn move_kept(&self, object: &Object, schema: &Ident) -> Result<()> {
-        if let Object::Sequence(sequence) = object
-            && let Some(table) = sequence.owned_by.and_then(|(table, _)| self.store.object(table))
-        {
-            let message = "cannot move an owned sequence into another schema";
-            let (own, table) = (&sequence.name, table.name());
-            let detail = format!("Sequence \"{own}\" is linked to table \"{table}\".");
-            return Err(SqlError::refused_by_postgresql(message).detail(detail));
-        }
+        self.goes_with_its_table(object, || "cannot move an owned sequence into another schema".to_string())?;
         let Some(oid) = self.store.schema(&schema.text) else {
             let message = format!("schema \"{}\" does not exist", schema.text);
             return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
@@ -412,10 +423,11 @@ impl<S: Store> LocalSession<S> {
                     Err(SqlError::new(state, format!("column \"{name}\" of relation \"{own}\" {what}")))
                 };
                 let state = SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
+                let is_made = column.default.is_some() || column.generated.is_some();
                 let why = match () {
                     () if !column.not_null => "must be declared NOT NULL before identity can be added",
                     () if column.identity.is_some() => "is already an identity column",
-                    () if column.default.is_some() => "already has a default value",
+                    () if is_made => "already has a default value",
                     () => "",
                 };
                 if !why.is_empty() {

@@ -270,7 +270,9 @@ impl<S: Store> LocalSession<S> {
         let mut sorted = wanted.clone();
         sorted.sort_unstable();
         let mut is_deferrable = false;
-        for index in self.store.indexes(parent.oid) {
+        let mut indexes = self.store.indexes(parent.oid);
+        indexes.sort_by_key(|index| !index.primary);
+        for index in indexes {
             let mut columns: Vec<u16> = Vec::new();
             for column in &index.columns {
                 if let Indexed::Column(at) = column.of {

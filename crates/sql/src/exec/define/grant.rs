@@ -361,6 +361,9 @@ impl<S: Store> LocalSession<S> {
     pub(super) fn change_owner(&self, object: &Object, name: &str) -> Result<()> {
         self.must_own(object)?;
         let to = self.role_named(name)?;
+        self.goes_with_its_table(object, || {
+            format!("cannot change owner of sequence \"{}\"", object.name())
+        })?;
         let own = privilege::roles_of(&self.store, self.role(), false);
         if !self.is_superuser() && !own.contains(&to.oid) {
             return Err(refused(format!("must be member of role \"{}\"", to.name)));

@@ -226,14 +226,15 @@ impl<S: Store> LocalSession<S> {
         }
     }
 
-    /// Takes the columns of another table over; that table, if its indexes are to follow.
+    /// Takes the columns of another table over; that table, if its indexes are to follow, and whether with
+    /// their comments.
     fn like(
         &self,
         table: &mut Table,
         path: &Path,
         options: &[(bool, String)],
         constraints: &mut Vec<ast::Constraint>,
-    ) -> Result<Option<Arc<Table>>> {
+    ) -> Result<Option<(Arc<Table>, bool)>> {
         let source = self.like_what(path)?;
         let including = |what: &str| {
             let last = options.iter().rev().find(|(_, name)| name == what || name == "all");
@@ -305,7 +306,7 @@ impl<S: Store> LocalSession<S> {
                 pos: 0,
             });
         }
-        Ok(Some(source))
+        Ok(Some((source, including("comments"))))
     }
 
     /// What a sequence was made with.
@@ -323,7 +324,7 @@ impl<S: Store> LocalSession<S> {
     }
 
     /// Gives a table those indexes of another that are of no constraint.
-    fn copy_indexes(&self, table: &Table, source: &Table) -> Result<()> {
+    fn copy_indexes(&self, table: &Table, (source, comments): &(Arc<Table>, bool)) -> Result<()> {
         let of_constraint = |index: &Index| {
             source.constraints.iter().any(|constraint| super::index_of(&constraint.rule) == Some(index.oid))
         };
@@ -366,7 +367,8 @@ impl<S: Store> LocalSession<S> {
                 include,
                 ..(*index).clone()
             };
-            self.install_index(table, Index { rows: None, comment: None, clustered: false, ..copy })?;
+            let comment = copy.comment.clone().filter(|_| *comments);
+            self.install_index(table, Index { rows: None, comment, clustered: false, ..copy })?;
         }
         Ok(())
     }

@@ -117,7 +117,7 @@ pub(super) fn find(source: &str) -> Option<Body> {
     }
 }
 
-/// The type of what is to be hashed, unless it is an array of a type that PostgreSQL has no hash function for.
+/// The type of what is to be hashed, unless it is an array of a type that has no hash function.
 fn hashable(ctx: &EvalContext<'_>, function: &str) -> Result<Oid> {
     let ty = type_of(ctx.argument_types);
     let name = match ctx.element_of(ty) {
