@@ -52,6 +52,24 @@ fn width(text: &str) -> usize {
     text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
+/// Where a text stands in its column.
+enum Side {
+    Left,
+    Middle,
+    Right,
+}
+
+/// A line of `width` characters. The formatter pads no further than 65,535 characters, and texts go on.
+fn padded(line: &str, side: Side, width: usize) -> String {
+    let room = width.saturating_sub(line.chars().count());
+    let before = match side {
+        Side::Left => 0,
+        Side::Middle => room / 2,
+        Side::Right => room,
+    };
+    [&" ".repeat(before), line, &" ".repeat(room - before)].concat()
+}
+
 /// A string of JSON.
 fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("a text")
@@ -97,7 +115,8 @@ impl Table {
             })
             .collect();
         let mut text = String::new();
-        let heads = self.columns.iter().zip(&widths).map(|(head, width)| format!(" {:^width$} ", head.name));
+        let heads = self.columns.iter().zip(&widths);
+        let heads = heads.map(|(head, width)| format!(" {} ", padded(&head.name, Side::Middle, *width)));
         text.push_str(heads.collect::<Vec<_>>().join("|").trim_end());
         text.push('\n');
         text.push_str(&widths.iter().map(|width| "-".repeat(width + 2)).collect::<Vec<_>>().join("+"));
@@ -109,10 +128,8 @@ impl Table {
                 let parts = cells.iter().zip(&self.columns).zip(&widths).map(|((cell, head), width)| {
                     let part = cell.get(line).copied().unwrap_or("");
                     let more = if line + 1 < cell.len() { '+' } else { ' ' };
-                    match is_number(head) {
-                        true => format!(" {part:>width$}{more}"),
-                        false => format!(" {part:<width$}{more}"),
-                    }
+                    let side = if is_number(head) { Side::Right } else { Side::Left };
+                    format!(" {}{more}", padded(part, side, *width))
                 });
                 text.push_str(parts.collect::<Vec<_>>().join("|").trim_end());
                 text.push('\n');
@@ -175,5 +192,18 @@ mod tests {
         let lines =
             [" id  | name", "-----+------", "   1 | one +", "     | more", " 100 |", "(2 rows)", "", ""];
         assert_eq!(table.text(), lines.join("\n"));
+    }
+
+    #[test]
+    fn a_text_may_be_longer_than_a_formatter_pads() {
+        let mut table = Table::new(vec![Head { name: "t".to_owned(), ty: 25 }]);
+        table.rows.push(vec![Some("x".repeat(70_000))]);
+        table.rows.push(vec![Some("y".to_owned())]);
+        let text = table.text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0].trim(), "t");
+        assert_eq!(lines[0].len(), 70_000 / 2 + 1);
+        assert_eq!(lines[1].len(), 70_002);
+        assert_eq!((lines[2].len(), lines[3]), (70_001, " y"));
     }
 }

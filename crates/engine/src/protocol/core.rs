@@ -18,7 +18,7 @@ use crate::protocol::relational::InDram;
 use crate::protocol::replicas::{Replicas, ReplicasRead};
 use crate::protocol::workspace::{Visitor, Workspace};
 use crate::tables::key::{Key, KeyRange};
-use crate::txn::{Conflict, TableId, TxnError};
+use crate::txn::{TableId, TxnError};
 
 /// What a transaction holds beside its locks; `P` is how its protocol names where a row is.
 pub struct TxnCore<P> {
@@ -74,14 +74,6 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
             self.refuse(why.into());
         }
         step
-    }
-
-    /// As [`TxnCore::outcome`], of a step that can only fail by a conflict.
-    ///
-    /// # Errors
-    /// The conflict.
-    pub fn unless<R>(&mut self, step: Result<R, Conflict>) -> Result<R, TxnError> {
-        step.map_err(|why| self.refuse(why.into()))
     }
 
     /// True if its history is kept.

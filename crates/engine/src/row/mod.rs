@@ -6,9 +6,9 @@
 //!   memory and back; `relief`, `shortage`: when that fills up, and when it is full; `remote`: what is known
 //!   of other hosts' rows;
 //! * `transaction`, `own`, `foreign`, `commit`, `session`: two-phase locking over all of them; `retry`: locks
-//!   that are not free; `owned`, `paused`: for callers on threads that come and go;
-//! * `owners`, `keeper`, `settle`, `takeover`: hosts that die, what is done about their locks, and who owns
-//!   their partitions then;
+//!   that are not free; `owned`: for callers on threads that come and go;
+//! * `keeper`, `settle`, `takeover`: hosts that die, what is done about their locks, and how a survivor comes
+//!   to own their partitions (who owns which is the instance's to know);
 //! * `message`, `service`, `leaving`: what hosts ask of each other, and rows given to their owners to remove;
 //! * [`policy`]: decisions as values; [`host`]: what workers share.
 

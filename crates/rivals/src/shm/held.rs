@@ -49,6 +49,25 @@ pub(super) struct Held {
     pub(super) doomed: bool,
 }
 
+impl Held {
+    /// One that has only been taken: nothing of it was copied, and nothing is to become of it.
+    pub(super) fn new(at: At<'_>, key: Key, row: RowAt, lease: Lease, locked: bool) -> Self {
+        Self {
+            table: at.table(),
+            partition: at.partition,
+            key,
+            at: row,
+            lease,
+            locked,
+            version: 0,
+            image: None,
+            opens_gap: false,
+            is_new: false,
+            doomed: false,
+        }
+    }
+}
+
 /// What is wanted of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Want {
@@ -107,22 +126,8 @@ impl<F: Fabric> ShmTxn<'_, F> {
             (true, _) => (host.lock(cx, row, self.who, None)?, 0),
         };
         let image = (!locked && want.bytes).then_some((start, self.bytes.len()));
-        let i = self.held.add(
-            row.word,
-            Held {
-                table: at.table(),
-                partition: at.partition,
-                key: *key,
-                at: row,
-                lease,
-                locked,
-                version,
-                image,
-                opens_gap: false,
-                is_new: false,
-                doomed: false,
-            },
-        );
+        let taken = Held::new(at, *key, row, lease, locked);
+        let i = self.held.add(row.word, Held { version, image, ..taken });
         if locked && want.bytes {
             self.copy(at.relation, i)?;
         }

@@ -233,22 +233,7 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
             host.heap.free_word(cx, WordClass::Tuple, word);
             return made.map(|_| None).map_err(|error| tree_error(at.table(), error));
         }
-        self.held.add(
-            word,
-            Held {
-                table: at.table(),
-                partition: at.partition,
-                key: *key,
-                at: row,
-                lease,
-                locked: true,
-                version: 0,
-                image: None,
-                opens_gap: false,
-                is_new: true,
-                doomed: false,
-            },
-        );
+        self.held.add(word, Held { is_new: true, ..Held::new(at, *key, row, lease, true) });
         self.floor = self.floor.max(lease.floor());
         if !host.gaps {
             // Only now: a row with this key that was removed before is seen to be.

@@ -46,7 +46,7 @@ pub fn fit(ty: Type, explicit: bool, bits: Arc<str>) -> Result<Arc<str>> {
     match ty.oid {
         oid::BIT if given == wanted => Ok(bits),
         oid::VARBIT if given <= wanted => Ok(bits),
-        _ if explicit => Ok(format!("{:0<wanted$}", &bits[..given.min(wanted)]).into()),
+        _ if explicit => Ok(filled(&bits[..given.min(wanted)], wanted).into()),
         oid::BIT => {
             let message = format!("bit string length {given} does not match type bit({wanted})");
             Err(SqlError::new(SqlState::STRING_DATA_LENGTH_MISMATCH, message))
@@ -56,6 +56,11 @@ pub fn fit(ty: Type, explicit: bool, bits: Arc<str>) -> Result<Arc<str>> {
             Err(SqlError::new(SqlState::STRING_DATA_RIGHT_TRUNCATION, message))
         }
     }
+}
+
+/// Bits with zeros on their right, `length` in all, which is no fewer than there are.
+pub fn filled(bits: &str, length: usize) -> String {
+    [bits, &"0".repeat(length - bits.len())].concat()
 }
 
 /// Appends the binary form: how many bits, and eight of them to a byte.

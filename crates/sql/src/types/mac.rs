@@ -71,8 +71,8 @@ fn read8(text: &[u8]) -> Option<Vec<u8>> {
     widened(&bytes)
 }
 
-/// Eight bytes of eight or six.
-fn widened(bytes: &[u8]) -> Option<Vec<u8>> {
+/// Eight bytes of eight or six; none of another number of bytes.
+pub fn widened(bytes: &[u8]) -> Option<Vec<u8>> {
     match bytes {
         [a, b, c, d, e, f] => Some(vec![*a, *b, *c, 0xff, 0xfe, *d, *e, *f]),
         [_, _, _, _, _, _, _, _] => Some(bytes.to_vec()),

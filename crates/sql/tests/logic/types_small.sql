@@ -138,3 +138,6 @@ select to_json(i), to_jsonb(c), array[i, c], '{1.2.3.4,::1}'::inet[], inet_send(
 copy hosts to stdout;
 update hosts set c = i where id = 1 returning c;
 select inet_client_addr() is null or true, hashinet('1.2.3.4') = hashinet('1.2.3.4/32');
+-- long bit strings
+select length('1'::bit(70000)), length(5::bit(70000)), length(repeat('1', 70000)::varbit::bit(70001)), length('1'::varbit(83886080));
+select length(b << 5), length(b >> 5), (b << 69999)::bit(3), (b >> 69999)::varbit = ('0'::bit(69999) || B'1')::varbit from (select repeat('1', 70000)::varbit) as v(b);

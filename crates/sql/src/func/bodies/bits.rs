@@ -5,6 +5,7 @@ use super::numbers::out_of_range;
 use super::{int4, int8, scalar, text};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::registry::Body;
+use crate::types::bits::filled;
 use crate::types::value::Value;
 
 pub(super) fn find(source: &str) -> Option<Body> {
@@ -96,8 +97,8 @@ fn shifted(bits: &str, by: i64) -> Value {
     let (length, places) = (bits.len(), by.unsigned_abs() as usize);
     let kept = length.saturating_sub(places);
     Value::text(match by {
-        0.. => format!("{:0<length$}", &bits[length - kept..]),
-        _ => format!("{:0>length$}", &bits[..kept]),
+        0.. => filled(&bits[length - kept..], length),
+        _ => ["0".repeat(length - kept).as_str(), &bits[..kept]].concat(),
     })
 }
 

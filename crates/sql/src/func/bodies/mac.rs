@@ -3,6 +3,7 @@
 use super::{bytea, scalar};
 use crate::error::{SqlError, SqlState};
 use crate::func::registry::Body;
+use crate::types::mac::widened;
 use crate::types::value::Value;
 
 pub(super) fn find(source: &str) -> Option<Body> {
@@ -22,10 +23,9 @@ pub(super) fn find(source: &str) -> Option<Body> {
             bytes[0] |= 2;
             Ok(Value::bytea(bytes))
         }),
-        "macaddrtomacaddr8" => scalar(|_, a| {
-            let bytes = bytea(&a[0]);
-            Ok(Value::bytea([&bytes[..3], &[0xff, 0xfe], &bytes[3..]].concat()))
-        }),
+        "macaddrtomacaddr8" => {
+            scalar(|_, a| Ok(Value::bytea(widened(bytea(&a[0])).expect("a macaddr has six bytes"))))
+        }
         "macaddr8tomacaddr" => scalar(|_, a| match bytea(&a[0]) {
             [a, b, c, 0xff, 0xfe, d, e, f] => Ok(Value::bytea([*a, *b, *c, *d, *e, *f].as_slice())),
             _ => {
