@@ -74,7 +74,7 @@ use crate::protocol::engine::HostEngine;
 use crate::protocol::load::Loader;
 use crate::recovery::checkpointer::Checkpointer;
 use crate::recovery::{self, Identity, Loaded, Loading};
-use crate::row::{Options, OwnedSession, RowHost, RowSession, Takeover};
+use crate::row::{Options, RowHost, RowSession, Takeover, WorkerToken};
 use crate::tables::record::NewRow;
 use crate::tables::schema::TableSchema;
 use crate::txn::{TableId, TxnError};
@@ -93,7 +93,7 @@ use eye::Eye;
 use heart::Heart;
 
 pub use checkpoint::CheckpointDesk;
-pub use crew::Crew;
+pub use crew::{Borrowing, Crew};
 pub use error::DbError;
 pub use liger_fabric::SyncMode;
 pub use storage::{DataDirectory, HostStorage, StorageError};
@@ -458,14 +458,16 @@ impl<M: HostMemory> Host<M> {
         self.crew.run(workers, |_, session| work(session))
     }
 
-    /// Sessions of these workers, for callers on threads of their own. They serve no other host while they
-    /// rest: worker 0, which is not among them, has to meanwhile ([`Host::alone`]). Until all of them are
-    /// dropped these numbers are nobody else's.
+    /// Lends these workers to threads of their own that run steps of more transactions than there are workers
+    /// ([`DetachedTxn`](crate::row::DetachedTxn)). They serve no other host while they rest: worker 0, which
+    /// is not among them, has to meanwhile ([`Host::alone`]). Their tokens are for a
+    /// [`WorkerPool`](crate::row::WorkerPool); until all transactions that they ran have ended, and the
+    /// tokens are dropped, these numbers are nobody else's.
     ///
     /// # Panics
     /// If the pod was not configured for so many workers, or 0 is one of them.
-    pub fn sessions(&mut self, workers: Range<u8>) -> Vec<OwnedSession<M::View>> {
-        self.crew.sessions(workers)
+    pub fn lend(&mut self, workers: Range<u8>) -> (Borrowing<M>, Vec<WorkerToken>) {
+        self.crew.lend(workers)
     }
 
     /// Wakes whoever answers other hosts here, if it sleeps ([`RowSession::doze`]); from any thread.

@@ -79,7 +79,7 @@ counters! {
 pub struct Cx<F: Fabric> {
     fabric: F,
     host: HostId,
-    worker: WorkerId,
+    worker: Cell<WorkerId>,
     random: Cell<u64>,
     cells: Cells,
 }
@@ -93,7 +93,8 @@ impl<F: Fabric> Cx<F> {
     /// numbers.
     pub fn new(fabric: F, host: HostId, worker: WorkerId, seed: u64) -> Self {
         let mixed = seed ^ (u64::from(host.0) << 40) ^ (u64::from(worker.0) << 32);
-        Self { fabric, host, worker, random: Cell::new(mixed), cells: Cells::default() }
+        let (worker, random) = (Cell::new(worker), Cell::new(mixed));
+        Self { fabric, host, worker, random, cells: Cells::default() }
     }
 
     /// The host this worker runs on.
@@ -103,7 +104,13 @@ impl<F: Fabric> Cx<F> {
 
     /// This worker's number in its host.
     pub fn worker(&self) -> WorkerId {
-        self.worker
+        self.worker.get()
+    }
+
+    /// Goes on as another worker of the host, whose number nobody else uses meanwhile: for threads that are
+    /// lent workers.
+    pub fn run_as(&self, worker: WorkerId) {
+        self.worker.set(worker);
     }
 
     /// The backend itself, for code that starts workers (backends and the simulator's driver).

@@ -5,6 +5,8 @@
 //! tiny budget. At the end the history must be serializable in commit order, every invariant must hold, and
 //! nothing may leak.
 
+mod detached;
+
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -56,8 +58,12 @@ pub struct RowsRun {
     pub workers: u8,
     /// Keys of each partition; there is one partition a host and one more.
     pub keys: i32,
-    /// Transactions of each worker.
+    /// Transactions of each worker; of each session, if there are some.
     pub transactions: u32,
+    /// Sessions of each host, whose transactions are lent workers an operation at a time, and how many of
+    /// these rest with a number of their own. Worker 0 answers other hosts then. `None`: each worker has its
+    /// own transactions.
+    pub sessions: Option<(u8, u8)>,
     /// Most operations of a transaction.
     pub operations: u64,
     /// Shared rows that the budget admits, roughly; the fewer, the more move.
@@ -185,6 +191,7 @@ impl RowsRun {
             workers: 1 + pick.below(2) as u8,
             keys: 3 + pick.below(12) as i32,
             transactions: 6 + pick.below(30) as u32,
+            sessions: None,
             operations: 1 + pick.below(6),
             budget_rows: 2 + pick.below(40),
             mix: Mix::ALL,
@@ -343,6 +350,10 @@ struct Tally {
 
 fn start_workers(pod: &mut SimPod, run: &RowsRun) -> Rc<Tally> {
     let tally = Rc::new(Tally::default());
+    if let Some(sessions) = run.sessions {
+        detached::start(pod, run, sessions, &tally);
+        return tally;
+    }
     tally.running.set(u32::from(run.hosts) * u32::from(run.workers));
     for host in 0..run.hosts {
         for worker in 0..run.workers {
@@ -371,12 +382,18 @@ fn work(cx: &Cx<Sim>, host: &RowHost, run: &RowsRun, tally: &Tally) {
         }
     }
     tally.running.set(tally.running.get() - 1);
-    // Others may still need this host's rows.
-    while tally.running.get() > 0 {
+    tally.attend(cx, &mut session);
+}
+
+impl Tally {
+    /// Others may still need this host's rows.
+    fn attend(&self, cx: &Cx<Sim>, session: &mut RowSession<'_, Sim>) {
+        while self.running.get() > 0 {
+            session.serve();
+            cx.pause();
+        }
         session.serve();
-        cx.pause();
     }
-    session.serve();
 }
 
 /// The transaction that a number stands for; all values that it writes are that number.

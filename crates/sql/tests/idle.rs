@@ -32,7 +32,7 @@ fn an_idle_transaction_burns_no_processor_time() {
         let before = processor_time();
         std::thread::sleep(WAIT);
         let used = processor_time() - before;
-        slot.commit(None).expect("nobody else is there");
+        slot.commit(None, &mut || ()).expect("nobody else is there");
         slots.close();
         worked.join().expect("no panic");
         println!("{used:?} of {WAIT:?}");

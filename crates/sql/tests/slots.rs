@@ -113,7 +113,7 @@ fn a_slot_is_a_transaction_and_waits_for_nothing_meanwhile() {
         slot.call(|r| put(r, "t", 1)).expect("put");
         // A number of its own, in the middle.
         slots.aside(|r| r.catalog.take_oids(r.tx, 0, 1)).expect("worker 0 is free");
-        slot.commit(None).expect("nobody else is there");
+        slot.commit(None, &mut || ()).expect("nobody else is there");
         let slot = slots.begin(false, &mut || Ok(())).expect("a slot");
         slot.call(|r| put(r, "t", 2)).expect("put");
         drop(slot);

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use liger_fabric::native::{HostMemory, NativeHost, Service, WorkerPanicked, run_workers};
 use liger_fabric::{Cx, WorkerId};
@@ -15,7 +15,7 @@ use liger_pod::bells::{self, Bell};
 
 use super::{DbError, Pod, SERVICE_WORKER};
 use crate::protocol::engine::{HostEngine, Rival};
-use crate::row::{OwnedSession, RowHost};
+use crate::row::{RowHost, WorkerToken};
 
 /// Silences the host if a thread panics that keeps it in the pod: a host that lives, and ships nothing or
 /// takes nothing over, would keep all others from going on.
@@ -157,9 +157,28 @@ impl<E: Rival, M: HostMemory> Crew<E, M> {
     }
 }
 
+/// What a thread needs, beside a worker, to run steps of a host's transactions.
+pub struct Borrowing<M: HostMemory = NativeHost> {
+    memory: M,
+    engine: Arc<RowHost>,
+    seed: AtomicU64,
+}
+
+impl<M: HostMemory> Borrowing<M> {
+    /// A context for one thread at a time. It runs as whatever worker it has.
+    pub fn cx(&self) -> Cx<M::View> {
+        self.memory.cx(SERVICE_WORKER, self.seed.fetch_add(1 << 20, Ordering::Relaxed))
+    }
+
+    /// The host's engine.
+    pub fn engine(&self) -> &Arc<RowHost> {
+        &self.engine
+    }
+}
+
 impl<M: HostMemory> Crew<RowHost, M> {
-    /// Sessions of these workers: see [`super::Host::sessions`].
-    pub(super) fn sessions(&mut self, workers: Range<u8>) -> Vec<OwnedSession<M::View>> {
+    /// These workers: see [`super::Host::lend`].
+    pub(super) fn lend(&mut self, workers: Range<u8>) -> (Borrowing<M>, Vec<WorkerToken>) {
         let config = self.pod.plan().config();
         assert!(
             workers.start > 0 && workers.end <= config.workers,
@@ -167,8 +186,10 @@ impl<M: HostMemory> Crew<RowHost, M> {
             config.workers
         );
         self.seed = self.seed.wrapping_add(1);
-        let session =
-            |worker| OwnedSession::new(self.memory.cx(WorkerId(worker), self.seed), self.engine.clone());
-        workers.map(session).collect()
+        self.engine.lend(&workers, u8::MAX);
+        let (memory, engine) = (self.memory.clone(), self.engine.clone());
+        let cx = memory.cx(WorkerId(workers.start), self.seed);
+        let tokens = workers.map(|worker| WorkerToken::new(&cx, &engine, WorkerId(worker))).collect();
+        (Borrowing { memory, engine, seed: AtomicU64::new(self.seed) }, tokens)
     }
 }

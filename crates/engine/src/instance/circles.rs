@@ -1,40 +1,41 @@
-//! Which workers of a host wait for which others, to find circles: transactions that hold a lock while they
-//! wait for another wait for ever if each waits for the next.
+//! Which transactions of a host wait for which others, to find circles: transactions that hold a lock while
+//! they wait for another wait for ever if each waits for the next.
 //!
 //! Who waits writes down for whom, and then looks whether these wait for it, by way of others or themselves.
 //! Whoever closes a circle sees all of it, as each has written before it looked; it gives up, and the others
-//! go on. A worker that waits for another host is in no circle that is seen here: that wait ends by time.
+//! go on. A transaction that waits for another host is in no circle that is seen here: that wait ends by
+//! time.
 //!
 //! Nothing depends on the answer but how long somebody waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use liger_fabric::WorkerId;
+use super::transactions::Holder;
 
-/// By worker: bit w for worker w that it waits for.
+/// By holder: those that it waits for, a bit each.
 #[derive(Clone, Debug)]
 pub(crate) struct Circles(Arc<[AtomicU32]>);
 
 impl Circles {
-    /// Of so many workers.
-    pub fn new(workers: u8) -> Self {
-        Self((0..workers).map(|_| AtomicU32::new(0)).collect())
+    /// Of so many holders.
+    pub fn new(holders: u8) -> Self {
+        Self((0..holders).map(|_| AtomicU32::new(0)).collect())
     }
 
-    /// Notes for whom a worker waits, until the answer is dropped.
-    pub fn wait(&self, worker: WorkerId, others: u32) -> Link<'_> {
-        let place = &self.0[usize::from(worker.0)];
+    /// Notes for whom a transaction waits, until the answer is dropped.
+    pub fn wait(&self, holder: Holder, others: u32) -> Link<'_> {
+        let place = &self.0[holder.index()];
         place.store(others, Ordering::SeqCst);
-        Link { circles: self, worker, others }
+        Link { circles: self, holder, others }
     }
 }
 
-/// A worker that waits for others.
+/// A transaction that waits for others.
 #[derive(Debug)]
 pub(crate) struct Link<'c> {
     circles: &'c Circles,
-    worker: WorkerId,
+    holder: Holder,
     others: u32,
 }
 
@@ -47,7 +48,7 @@ impl Link<'_> {
             seen |= 1 << next;
             reached |= self.circles.0.get(next as usize).map_or(0, |waits| waits.load(Ordering::SeqCst));
         }
-        reached & 1 << self.worker.0 != 0
+        reached & self.holder.bit() != 0
     }
 
     /// Whether it waits for these.
@@ -58,26 +59,28 @@ impl Link<'_> {
 
 impl Drop for Link<'_> {
     fn drop(&mut self) {
-        self.circles.0[usize::from(self.worker.0)].store(0, Ordering::SeqCst);
+        self.circles.0[self.holder.index()].store(0, Ordering::SeqCst);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use liger_fabric::WorkerId;
+
     use super::*;
 
     #[test]
     fn whoever_closes_a_circle_sees_it() {
-        let circles = Circles::new(5);
-        let first = circles.wait(WorkerId(0), 0b00010);
-        let second = circles.wait(WorkerId(1), 0b01100);
+        let (circles, of) = (Circles::new(5), |worker| Holder::of(WorkerId(worker)));
+        let first = circles.wait(of(0), 0b00010);
+        let second = circles.wait(of(1), 0b01100);
         assert!(!first.is_in_circle() && !second.is_in_circle(), "2 and 3 wait for nobody");
-        let third = circles.wait(WorkerId(3), 0b10001);
+        let third = circles.wait(of(3), 0b10001);
         assert!(third.is_in_circle(), "3 for 0, 0 for 1, 1 for 3");
         drop(third);
         assert!(!first.is_in_circle() && !second.is_in_circle());
-        assert!(circles.wait(WorkerId(2), 0b00001).is_in_circle());
+        assert!(circles.wait(of(2), 0b00001).is_in_circle());
         drop(second);
-        assert!(!circles.wait(WorkerId(2), 0b00001).is_in_circle());
+        assert!(!circles.wait(of(2), 0b00001).is_in_circle());
     }
 }

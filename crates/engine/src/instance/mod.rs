@@ -5,15 +5,16 @@
 //! 1. Partition p is used by its owner: its home, or whoever took it over (owners.rs).
 //! 2. A host that the pod has ruled out stays ruled out: nothing is committed, and it shows no sign of life.
 //!
-//! Rooms: `owners`, who owns what; `workers`, `waits`, `circles`, what workers are at; `events`, what is told
-//! of it. Not here: rows, and what becomes of them (row/).
+//! Rooms: `owners`, who owns what; `transactions`, `circles`, which are open; `waits`, what workers wait for;
+//! `events`, what is told of it. Not here: rows, and what becomes of them (row/).
 
 pub(crate) mod circles;
 pub(crate) mod events;
 pub(crate) mod owners;
+pub(crate) mod transactions;
 pub(crate) mod waits;
-pub(crate) mod workers;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,8 +35,9 @@ use crate::protocol::mail::Outbox;
 use crate::txn::{Conflict, Ticket, TxnError};
 pub use events::{Hearer, PodEvent};
 use owners::Owners;
+pub use transactions::Holder;
+use transactions::Transactions;
 pub use waits::{Wait, Waits};
-use workers::Workers;
 
 /// What an instance is given.
 pub(crate) struct Equipment {
@@ -60,7 +62,9 @@ pub struct Instance {
     pub(crate) plan: Plan,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) owners: Owners,
-    pub(crate) workers: Workers,
+    pub(crate) transactions: Transactions,
+    /// What each transaction waits for.
+    pub(crate) waits: Waits,
     pub(crate) held_up: HeldUp,
     pub(crate) heap: Heap,
     pub(crate) epochs: Epochs,
@@ -97,7 +101,8 @@ impl Instance {
             plan: plan.clone(),
             catalog,
             owners: Owners::new(cx, plan, member.slot()),
-            workers: Workers::new(plan.config().workers),
+            transactions: Transactions::new(),
+            waits: Waits::new(),
             held_up: HeldUp::default(),
             heap: Heap::new(plan, me, life),
             epochs: Epochs::new(cx, plan),
@@ -280,9 +285,24 @@ impl Instance {
         self.log.as_ref()
     }
 
-    /// What this host's workers wait for.
+    /// These workers are lent to transactions that have none of their own (`row::DetachedTxn`), a step at a
+    /// time. Of those that rest in between, at most `resting` keep a number for their locks, and at most so
+    /// many that every lent worker finds one for the transaction that it runs; the others are parked.
+    ///
+    /// # Panics
+    /// If worker 0 is among them: somebody has to answer other hosts meanwhile.
+    pub fn lend(&self, workers: &Range<u8>, resting: u8) {
+        self.transactions.lend(workers, resting);
+    }
+
+    /// Transactions that rest and whose locks name no number of their own: see `transactions`.
+    pub fn parked_transactions(&self) -> usize {
+        self.transactions.count_parked()
+    }
+
+    /// What this host's transactions wait for, by their numbers.
     pub fn waits(&self) -> &Waits {
-        &self.workers.waits
+        &self.waits
     }
 
     /// The heap, for audits.

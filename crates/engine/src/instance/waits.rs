@@ -1,11 +1,12 @@
-//! What a host's workers wait for, for those who watch. Only who waits writes here, and nobody decides by it.
+//! What a host's transactions wait for, for those who watch. Only who waits writes here, and nobody decides
+//! by it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use liger_fabric::WorkerId;
+use super::transactions::Holder;
 
-/// What a worker waits for in the middle of a transaction.
+/// What a transaction waits for in the middle of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Wait {
@@ -24,31 +25,31 @@ impl Wait {
     pub const ALL: [Wait; 4] = [Wait::None, Wait::Owner, Wait::Lock, Wait::Log];
 }
 
-/// By worker; shared with those who watch.
+/// By holder; shared with those who watch.
 #[derive(Clone, Debug)]
 pub struct Waits(Arc<[AtomicU8]>);
 
 impl Waits {
-    /// Of so many workers.
-    pub fn new(workers: u8) -> Self {
-        Self((0..workers).map(|_| AtomicU8::new(0)).collect())
+    /// Nobody waits.
+    pub(crate) fn new() -> Self {
+        Self((0..Holder::MOST).map(|_| AtomicU8::new(0)).collect())
     }
 
-    /// What a worker waits for.
-    pub fn of(&self, worker: u8) -> Wait {
-        let known = self.0.get(usize::from(worker)).map_or(0, |wait| wait.load(Ordering::Relaxed));
+    /// What the transaction with this number waits for.
+    pub fn of(&self, holder: u8) -> Wait {
+        let known = self.0.get(usize::from(holder)).map_or(0, |wait| wait.load(Ordering::Relaxed));
         Wait::ALL[usize::from(known)]
     }
 
-    /// Notes that a worker waits, until the answer is dropped.
-    pub fn begin(&self, worker: WorkerId, wait: Wait) -> Waiting<'_> {
-        let place = &self.0[usize::from(worker.0)];
+    /// Notes that a transaction waits, until the answer is dropped.
+    pub fn begin(&self, holder: Holder, wait: Wait) -> Waiting<'_> {
+        let place = &self.0[holder.index()];
         place.store(wait as u8, Ordering::Relaxed);
         Waiting(place)
     }
 }
 
-/// A worker that waits.
+/// A transaction that waits.
 #[derive(Debug)]
 pub struct Waiting<'w>(&'w AtomicU8);
 

@@ -10,7 +10,7 @@
 use std::hash::Hash;
 use std::ops::ControlFlow;
 
-use liger_fabric::{Cx, Fabric, Work};
+use liger_fabric::{Cx, Fabric, HostId, Work, WorkerId};
 
 use crate::catalog::Relation;
 use crate::history::{HistorySink, RangeRecord, ReadRecord, TxnRecord};
@@ -37,6 +37,13 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
             record: history.map(|_| TxnRecord::new(cx.host(), cx.worker())),
             replicas: ReplicasRead::default(),
             refused: None,
+        }
+    }
+
+    /// Goes on as this worker's.
+    pub fn run_by(&mut self, host: HostId, worker: WorkerId) {
+        if let Some(record) = &mut self.record {
+            (record.host, record.worker) = (host, worker);
         }
     }
 

@@ -56,7 +56,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         let epoch = self.epoch_to_await();
         self.release_all(true);
         if let (Some(log), true) = (&self.host.log, wrote) {
-            log.clock().end_commit(self.state.me);
+            log.clock().end_commit(self.cx.worker());
         }
         Ok(epoch)
     }
@@ -102,7 +102,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             promise.into_iter().for_each(|promise| log.take_back(promise));
             return Err(TxnError::Fenced);
         }
-        let epoch = log.clock().begin_commit(cx, self.state.me, epoch_of(above + 1));
+        let epoch = log.clock().begin_commit(cx, cx.worker(), epoch_of(above + 1));
         self.state.llsn = (above + 1).max(first_of(epoch));
         // In another epoch, it would be told durable while it is not.
         assert_eq!(epoch_of(self.state.llsn), epoch, "a version of the epoch that is shown");
@@ -112,11 +112,12 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             log.clock().note_removal(cx, epoch);
         }
         let Some(promise) = promise else { return Ok(()) };
-        let ring = self.state.log.as_mut().expect("a worker of a host with a log has a ring");
+        let ring = self.token.as_mut().and_then(|token| token.log.as_mut());
+        let ring = ring.expect("a worker of a host with a log has a ring");
         let serve = |cx: &Cx<F>| _ = host.serve_waiting(cx);
         let appended = ring.append(cx, log, &mut self.state.writer, promise, self.state.llsn, serve);
         appended.map(drop).map_err(|error| {
-            log.clock().end_commit(self.state.me);
+            log.clock().end_commit(self.cx.worker());
             error.into()
         })
     }
@@ -125,7 +126,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     /// see; none for an empty one.
     fn promise_room(&self, writer: &RecordWriter, shrinks: bool) -> Result<Option<Promise>, TxnError> {
         let (cx, host) = (self.cx, self.host);
-        let (Some(log), Some(ring), false) = (&host.log, &self.state.log, writer.is_empty()) else {
+        let ring = self.token.as_ref().and_then(|token| token.log.as_ref());
+        let (Some(log), Some(ring), false) = (&host.log, ring, writer.is_empty()) else {
             return Ok(None);
         };
         Ok(Some(ring.promise(cx, log, writer, shrinks, |cx| _ = host.serve_waiting(cx))?))
@@ -306,14 +308,14 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         let mut shard = host.remote.shard(cx, row.hash);
         let entry = shard.get_mut(&row.hash).expect("a held row has its entry");
         if goes {
-            debug_assert_eq!(entry.writer, self.state.me.0 + 1);
+            debug_assert_eq!(entry.writer, self.state.me.writer());
             let name = Name { hash: row.hash, table: row.table, partition: row.partition, key: row.key };
             let llsn = if committed && change.is_some_and(|c| !c.is_new) { self.state.llsn } else { 0 };
             host.give_away(cx, shard, &name, row.at, llsn);
             return;
         }
-        entry.readers &= !(1 << self.state.me.0);
-        if entry.writer == self.state.me.0 + 1 {
+        entry.readers &= !self.state.me.bit();
+        if entry.writer == self.state.me.writer() {
             entry.writer = 0;
             host.shared.release_write(cx, row.at, row.wrote, row.wrote);
         } else if entry.readers == 0 {

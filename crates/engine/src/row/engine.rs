@@ -8,7 +8,7 @@ use super::load::add;
 use super::partition::Mode;
 use super::session::RowSession;
 use crate::catalog::{At, Catalog, Relation};
-use crate::instance::Instance;
+use crate::instance::{Holder, Instance};
 use crate::protocol::engine::{HostEngine, Show};
 use crate::protocol::replicas::Replicas;
 use crate::tables::key::Key;
@@ -71,9 +71,9 @@ impl HostEngine for RowHost {
             while let Some(cursor) = at {
                 let (words, row) = part.tree.entry(cursor);
                 let key = Key::from_words(words);
-                part.lock(cx, self.shared, row, cx.worker(), Mode::Read, false)?;
+                part.lock(cx, self.shared, row, Holder::of(cx.worker()), Mode::Read, false)?;
                 show(&key, Row::new(part.rows.bytes(row)));
-                part.unlock(cx, self.shared, row, cx.worker());
+                part.unlock(cx, self.shared, row, Holder::of(cx.worker()));
                 at = part.tree.next(cursor);
             }
         }

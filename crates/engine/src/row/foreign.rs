@@ -26,6 +26,7 @@ use super::remote::Entry;
 use super::shared::{Acquired, block_is, block_len, row_start};
 use super::transaction::{Place, RowTxn};
 use crate::catalog::{At, Relation};
+use crate::instance::Wait;
 use crate::protocol::failure::tree_error;
 use crate::protocol::workspace::Visitor;
 use crate::tables::key::{Key, KeyRange};
@@ -109,7 +110,7 @@ impl<F: Fabric> RowTxn<'_, F> {
                     return Ok(Some(i));
                 }
             }
-            match host.ask(cx, at, Wish::MoveIn(*key))? {
+            match self.ask(at, Wish::MoveIn(*key))? {
                 Answer::Shared(address) => host.remote.learn(cx, hash, address),
                 Answer::Absent => return Ok(None),
                 refused => return Err(refused_by_owner(at.table(), refused)),
@@ -129,6 +130,12 @@ impl<F: Fabric> RowTxn<'_, F> {
         Ok(())
     }
 
+    /// Asks the owner of a partition for something: see `RowHost::ask`.
+    pub(super) fn ask(&self, at: At<'_>, wish: Wish) -> Result<Answer, TxnError> {
+        let _waiting = self.host.waits.begin(self.state.me, Wait::Owner);
+        self.host.ask(self.cx, at, wish)
+    }
+
     /// Where the row of a key is, by the shared index.
     fn look_up(&self, at: At<'_>, key: &Key) -> Result<Option<TupleAddr>, TxnError> {
         let tree = self.host.foreign_index(at);
@@ -144,7 +151,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     /// Locks a row through what this host knows of it.
     fn try_lock(&mut self, at: At<'_>, key: &Key, hash: u64, mode: Mode) -> Result<Try, TxnError> {
         let (cx, host) = (self.cx, self.host);
-        let (mine, writer) = (1u32 << self.state.me.0, self.state.me.0 + 1);
+        let (mine, writer) = (self.state.me.bit(), self.state.me.writer());
         cx.spend(Work::IndexNode, 1);
         cx.spend(Work::Row, 1);
         let mut shard = host.remote.shard(cx, hash);
@@ -164,9 +171,11 @@ impl<F: Fabric> RowTxn<'_, F> {
             return self.held_already(at, key);
         }
         if entry.writer != 0 {
+            self.state.in_the_way = entry.others(self.state.me);
             return Err(Conflict::WriteLocked.into());
         }
         if mode == Mode::Write && entry.readers & !mine != 0 {
+            self.state.in_the_way = entry.others(self.state.me);
             return Err(Conflict::ReadLocked.into());
         }
         let upgraded = entry.readers & mine != 0;
@@ -321,7 +330,7 @@ impl<F: Fabric> RowTxn<'_, F> {
                 return Ok(locked);
             }
             let wish = Wish::MoveInRange { range: *stretch.rest, limit: stretch.limit as u32 };
-            match self.host.ask(self.cx, stretch.at, wish)? {
+            match self.ask(stretch.at, wish)? {
                 Answer::RangeShared => {}
                 refused => return Err(refused_by_owner(stretch.at.table(), refused)),
             }
@@ -408,7 +417,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         {
             return Ok(true);
         }
-        match self.host.ask(self.cx, at, Wish::Create(*key))? {
+        match self.ask(at, Wish::Create(*key))? {
             Answer::Created { at: address, next, llsn } => {
                 self.take_created(at, key, bytes, (address, next, llsn))?;
                 Ok(true)
@@ -443,7 +452,7 @@ impl<F: Fabric> RowTxn<'_, F> {
             return Err(Conflict::Gap.into());
         }
         if shard
-            .insert(hash, Entry { at: address, readers: 0, writer: self.state.me.0 + 1 })
+            .insert(hash, Entry { at: address, readers: 0, writer: self.state.me.writer(), parked: 0 })
             .is_some_and(|e| e.is_leaving())
         {
             host.leaving.lock(cx).remove(&name);
@@ -457,7 +466,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         Ok(())
     }
 
-    /// True if this worker holds that row, and no other worker of this host does.
+    /// True if this transaction holds that row, and no other one of this host does.
     fn holds_alone(&self, at: TupleAddr) -> bool {
         let Some(row) = self.state.foreign.of_address(at) else { return false };
         let shard = self.host.remote.shard(self.cx, row.hash);

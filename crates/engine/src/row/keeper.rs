@@ -50,8 +50,8 @@ pub(super) struct Keeper {
     pub taking: Vec<(PartitionId, bool)>,
     /// Dead hosts whose logs this host has closed.
     pub closed: Vec<Slot>,
-    /// How often the workers had begun or ended a transaction when this host last buried somebody.
-    turns: Vec<u64>,
+    /// The round of transactions that ended when this host last buried somebody.
+    round: u64,
     /// Lives that this host has settled.
     settled: BTreeSet<(u8, u16)>,
     /// Dead hosts whose partitions this one has taken over, and the epoch at which its own checkpoint must
@@ -83,7 +83,6 @@ impl Keeper {
         let watch = Watch::new(cx, plan, me);
         let (taking, settled) = (Vec::new(), BTreeSet::new());
         let (closed, inherited, failed) = (Vec::new(), Vec::new(), Vec::new());
-        let turns = Vec::new();
         Self {
             me,
             watch,
@@ -92,7 +91,7 @@ impl Keeper {
             takeover,
             taking,
             closed,
-            turns,
+            round: 0,
             settled,
             inherited,
             failed,
@@ -234,7 +233,7 @@ impl RowHost {
             match self.settle_death(cx, slot, &keeper.taking) {
                 Ok(()) => {
                     keeper.settled.insert(life);
-                    keeper.turns = self.workers.turns();
+                    keeper.round = self.transactions.close_round();
                     self.forget_failed(cx, keeper, (Task::Settle, &[slot]));
                 }
                 // A damaged index or record: rows stay locked, and the number unused.
@@ -298,7 +297,7 @@ impl RowHost {
         }
         // Not before every transaction has ended that may have asked a dead host to make a row: who asks the
         // heir for the same row must find that what was made before is gone.
-        let (may_follow, mut is_held_up) = (self.workers.have_all_turned(&keeper.turns), false);
+        let (may_follow, mut is_held_up) = (self.transactions.have_ended(keeper.round), false);
         for partition in self.plan.partitions() {
             let heir = self.owners.heir(cx, &self.plan, partition);
             let Some(heir) = heir.filter(|heir| heir.host != self.me) else { continue };

@@ -125,7 +125,7 @@ impl RowHost {
             return self.remove_given(cx, name, given.which(false));
         }
         if is_its {
-            shard.insert(name.hash, Entry { at, readers: 0, writer: LEAVING });
+            shard.insert(name.hash, Entry { at, readers: 0, writer: LEAVING, parked: 0 });
         }
         let owner = self.owners.now(cx, &self.plan, name.partition);
         self.tell(cx, name, owner.expect("a row that was locked has an owner"), false);

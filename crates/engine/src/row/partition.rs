@@ -5,16 +5,16 @@
 //!    the workers of this host; other hosts see only tuple cells, row blocks and the shared index.
 //! 2. The local tree holds every key of the partition, shared or not, uncommitted inserts included. It
 //!    decides who is whose neighbour. (After a restart some keys are not there yet: cold.rs.)
-//! 3. A row's holders are this host's workers. If the row is shared, its tuple cell carries this host's bit
-//!    exactly while some worker holds the row.
-//! 4. The lock of a row covers the row; with the worker's gap bit also the keys between the row and the one
-//!    before it. Every table ends in a sentinel row whose gap reaches to the end.
+//! 3. A row's holders are this host's transactions. If the row is shared, its tuple cell carries this host's
+//!    bit exactly while some transaction holds the row.
+//! 4. The lock of a row covers the row; with the transaction's gap bit also the keys between the row and the
+//!    one before it. Every table ends in a sentinel row whose gap reaches to the end.
 //! 5. The DRAM bytes of a shared row are current unless its word says `modified`.
 //!
 //! Not here: what a transaction does with locks (transaction.rs), how rows come and go in shared memory
 //! (moves.rs).
 
-use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, SyncAddr, Work, WorkerId};
+use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, SyncAddr, Work};
 use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::BwTree;
@@ -23,6 +23,7 @@ use liger_store::local::{Holders, LocalTree, Neighbors, RowFlags, RowSlab};
 use super::cell::TupleCell;
 use super::cold::Cold;
 use super::shared::{Acquired, SharedRows, block_len, read_block};
+use crate::instance::Holder;
 use crate::tables::key::Key;
 use crate::txn::{Conflict, TableId};
 
@@ -90,10 +91,6 @@ impl Partition {
     }
 }
 
-pub(super) fn bit(worker: WorkerId) -> u32 {
-    1 << worker.0
-}
-
 impl TablePart {
     /// An empty table share whose shared index hangs on `directory`.
     pub fn new(key_words: usize, row_len: usize, directory: SyncAddr) -> Self {
@@ -159,15 +156,15 @@ impl TablePart {
         cx: &Cx<F>,
         shared: SharedRows,
         row: RowId,
-        me: WorkerId,
+        me: Holder,
         mode: Mode,
         gap: bool,
     ) -> Result<bool, Conflict> {
         cx.spend(Work::Row, shared.touches());
         let mut holders = self.rows.holders(row);
         let before = holders;
-        let mine = bit(me);
-        let writer = me.0 + 1;
+        let mine = me.bit();
+        let writer = me.writer();
         if holders.writer != 0 && holders.writer != writer {
             return Err(Conflict::WriteLocked);
         }
@@ -197,16 +194,16 @@ impl TablePart {
         Ok(before.readers & mine == 0 && before.writer != writer)
     }
 
-    /// The workers that hold a row, but this one.
-    pub fn others_at(&self, row: RowId, me: WorkerId) -> u32 {
+    /// The transactions that hold a row, but this one.
+    pub fn others_at(&self, row: RowId, me: Holder) -> u32 {
         let holders = self.rows.holders(row);
         let writer = holders.writer.checked_sub(1).map_or(0, |writer| 1 << writer);
-        (holders.readers | writer) & !bit(me)
+        (holders.readers | writer) & !me.bit()
     }
 
-    /// The workers that hold the gap below a row, but this one.
-    pub fn others_above(&self, row: RowId, me: WorkerId) -> u32 {
-        self.rows.holders(row).gap & !bit(me)
+    /// The transactions that hold the gap below a row, but this one.
+    pub fn others_above(&self, row: RowId, me: Holder) -> u32 {
+        self.rows.holders(row).gap & !me.bit()
     }
 
     /// The host's part of a lock: the tuple cell of a shared row, and a DRAM copy that is current.
@@ -259,13 +256,13 @@ impl TablePart {
 
     /// Gives back all that `me` holds of a row, and clears what it has marked there. If it has changed the
     /// shared copy ([`RowFlags::WRITTEN`]), that is written back and fenced.
-    pub fn unlock<F: Fabric>(&mut self, cx: &Cx<F>, shared: SharedRows, row: RowId, me: WorkerId) {
+    pub fn unlock<F: Fabric>(&mut self, cx: &Cx<F>, shared: SharedRows, row: RowId, me: Holder) {
         cx.spend(Work::Row, shared.touches() - 1);
         let mut holders = self.rows.holders(row);
-        let was_writer = holders.writer == me.0 + 1;
-        debug_assert!(was_writer || holders.readers & bit(me) != 0, "unlocked a row not held");
-        holders.readers &= !bit(me);
-        holders.gap &= !bit(me);
+        let was_writer = holders.writer == me.writer();
+        debug_assert!(was_writer || holders.readers & me.bit() != 0, "unlocked a row not held");
+        holders.readers &= !me.bit();
+        holders.gap &= !me.bit();
         let wrote = holders.flags.has(RowFlags::WRITTEN);
         holders.flags = holders.flags & !(RowFlags::DELETED | RowFlags::WRITTEN);
         if was_writer {
@@ -291,11 +288,11 @@ impl TablePart {
         shared: SharedRows,
         before: Option<RowId>,
         next: RowId,
-        me: Option<WorkerId>,
+        me: Option<Holder>,
         tolerated: u16,
     ) -> Result<Option<TupleCell>, Conflict> {
         let holders = self.rows.holders(next);
-        let by_others = holders.gap & !me.map_or(0, bit) != 0;
+        let by_others = holders.gap & !me.map_or(0, Holder::bit) != 0;
         if by_others && !cx.sabotaged("partition.check-gap-of-workers") {
             return Err(Conflict::Gap);
         }
@@ -370,10 +367,10 @@ impl TablePart {
 
     /// Makes `me` the writer of a new row just below `next`. If `me` holds the gap that the row divides, it
     /// now holds both halves.
-    pub fn hold_new(&mut self, row: RowId, next: RowId, me: WorkerId, inherit: bool) {
-        let gap = if inherit { self.rows.holders(next).gap & bit(me) } else { 0 };
+    pub fn hold_new(&mut self, row: RowId, next: RowId, me: Holder, inherit: bool) {
+        let gap = if inherit { self.rows.holders(next).gap & me.bit() } else { 0 };
         let flags = RowFlags::PLACEHOLDER;
-        self.rows.set_holders(row, Holders { readers: 0, gap, writer: me.0 + 1, flags });
+        self.rows.set_holders(row, Holders { readers: 0, gap, writer: me.writer(), flags });
     }
 
     /// True if no worker of this host holds the row.

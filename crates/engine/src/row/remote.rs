@@ -1,8 +1,8 @@
-//! What this host knows about rows of other hosts: where their tuple cells are, and which of its workers hold
-//! them.
+//! What this host knows about rows of other hosts: where their tuple cells are, and which of its
+//! transactions hold them.
 //!
 //! Invariants:
-//! 1. An entry is a *hint* as long as none of this host's workers hold its row: the cell may belong to
+//! 1. An entry is a *hint* as long as none of this host's transactions hold its row: the cell may belong to
 //!    another row by now, so whoever locks it compares the row's full key before using it.
 //! 2. An entry with holders is the truth: this host's bit in the cell was set by it, and is cleared by it.
 //!    Should the same cell hang on two entries (one of them stale), the second sees a bit that it did not set
@@ -12,15 +12,16 @@
 //!    transaction wants both.
 //! 4. The cache is bounded: a shard that is full drops entries without holders.
 //!
-//! This is the DRAM shortcut of the shared index, and the lock table of the workers of one host in one.
+//! This is the DRAM shortcut of the shared index, and the lock table of one host's transactions in one.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use liger_fabric::{Cx, Fabric, Latch, LatchGuard, WorkerId};
+use liger_fabric::{Cx, Fabric, Latch, LatchGuard};
 use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
 
+use crate::instance::Holder;
 use crate::tables::key::Key;
 use crate::txn::TableId;
 
@@ -38,19 +39,21 @@ pub const LEAVING: u8 = u8::MAX;
 pub struct Entry {
     /// Where it is.
     pub at: TupleAddr,
-    /// Workers of this host that read it.
+    /// Transactions of this host that read it, a bit each ([`Holder`]).
     pub readers: u32,
-    /// The worker of this host that writes it, plus one; or [`LEAVING`].
+    /// The transaction of this host that writes it, plus one; or [`LEAVING`].
     pub writer: u8,
+    /// How many parked transactions read it (parking.rs).
+    pub parked: u16,
 }
 
 impl Entry {
-    /// True if no worker of this host holds the row.
+    /// True if no transaction of this host holds the row.
     pub fn is_unheld(&self) -> bool {
         self.readers == 0 && self.writer == 0
     }
 
-    /// True if a worker of this host holds the row.
+    /// True if a transaction of this host holds the row.
     pub fn is_held(&self) -> bool {
         !self.is_unheld() && !self.is_leaving()
     }
@@ -60,10 +63,17 @@ impl Entry {
         self.writer == LEAVING
     }
 
-    /// True if no worker but `me` holds the row, and `me` does.
-    pub fn is_held_only_by(&self, me: WorkerId) -> bool {
-        let bit = 1u32 << me.0;
-        !self.is_unheld() && self.readers & !bit == 0 && (self.writer == 0 || self.writer == me.0 + 1)
+    /// The transactions of this host that hold the row, but this one.
+    pub fn others(&self, me: Holder) -> u32 {
+        debug_assert!(!self.is_leaving(), "nobody holds it any more");
+        let writer = self.writer.checked_sub(1).map_or(0, |writer| 1 << writer);
+        (self.readers | writer) & !me.bit()
+    }
+
+    /// True if nobody but `me` holds the row, and `me` does.
+    pub fn is_held_only_by(&self, me: Holder) -> bool {
+        let others = self.readers & !me.bit();
+        !self.is_unheld() && others == 0 && (self.writer == 0 || self.writer == me.writer())
     }
 }
 
@@ -132,7 +142,7 @@ impl RemoteRows {
             let any = cx.sabotaged("remote.forget-only-unheld");
             make_room(&mut shard, self.max_per_shard, any);
         }
-        let entry = shard.entry(hash).or_insert(Entry { at, readers: 0, writer: 0 });
+        let entry = shard.entry(hash).or_insert(Entry { at, readers: 0, writer: 0, parked: 0 });
         if entry.is_unheld() {
             entry.at = at;
         }

@@ -20,7 +20,6 @@ use liger_pod::watch::Owner;
 use super::host::{RowHost, count};
 use super::message::{Answer, Message, Wish};
 use crate::catalog::At;
-use crate::instance::waits::Wait;
 use crate::protocol::mail::Asker;
 use crate::txn::{Conflict, TxnError};
 
@@ -132,7 +131,6 @@ impl RowHost {
         let from = Asker { worker: cx.worker(), request };
         let created = if let Wish::Create(key) = &wish { Some(*key) } else { None };
         self.post(cx, owner, &Message::Request { from, table, partition, wish });
-        let _waiting = self.workers.waits.begin(cx.worker(), Wait::Owner);
         let mut turn = 0u32;
         loop {
             turn = turn.saturating_add(1);
@@ -155,6 +153,11 @@ impl RowHost {
             }
             self.pass(cx, turn, || self.serve_waiting(cx) > 0 || mailbox.lock(cx).answer.is_some());
         }
+    }
+
+    /// Wakes who sleeps on any host until there is something to do: behind something that all can see.
+    pub fn wake_hosts<F: Fabric>(&self, cx: &Cx<F>) {
+        bells::ring_all(cx, &self.plan, Bell::Work);
     }
 
     /// Passes a turn of a wait that has had `turn` of them; mail, and more that is durable, end a sleep.

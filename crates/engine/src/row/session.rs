@@ -1,11 +1,11 @@
 //! One worker's door to the row engine.
 
 use liger_fabric::{Cx, Fabric, Work};
-use liger_pod::bells::{self, Bell};
+use liger_pod::bells::Bell;
 
 use super::host::RowHost;
 use super::policy::WaitPolicy;
-use super::transaction::{RowTxn, TxnState};
+use super::transaction::RowTxn;
 use crate::txn::{Durability, Session, Ticket, TxnError};
 
 /// Turns of a wait for the log that are awake.
@@ -17,53 +17,46 @@ const TXNS_PER_ROUND: u32 = 64;
 
 /// Runs one worker's transactions, and serves other hosts between them.
 pub struct RowSession<'h, F: Fabric> {
-    txn: RowTxn<'h, F>,
-    course: Course,
+    pub(super) txn: RowTxn<'h, F>,
+    pub(super) course: Course,
 }
 
 /// How far a session has come, from one transaction to the next.
-#[derive(Clone, Copy)]
-struct Course {
+#[derive(Clone, Copy, Default)]
+pub(super) struct Course {
     /// A transaction has begun and not ended.
-    open: bool,
+    pub(super) open: bool,
     runs: u32,
-    last: Ticket,
+    pub(super) last: Ticket,
     /// The last transaction has changed something.
     wrote: bool,
-    durability: Durability,
+    pub(super) durability: Durability,
 }
 
-/// A session without its worker's context.
-pub(super) struct Resting {
-    txn: Box<TxnState>,
-    course: Course,
-}
-
-impl Resting {
-    pub(super) fn is_open(&self) -> bool {
-        self.course.open
+impl Course {
+    /// See [`Session::is_durable`].
+    pub(super) fn is_durable<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        host: &RowHost,
+        ticket: Ticket,
+    ) -> Result<bool, TxnError> {
+        let refused = |error| if self.wrote { TxnError::InDoubt } else { error };
+        host.is_durable(cx, ticket).map_err(refused)
     }
+}
+
+/// See [`RowSession::sleep_for`].
+pub(super) fn sleep_for<F: Fabric>(cx: &Cx<F>, host: &RowHost, ticket: Ticket) {
+    let look = || if host.is_durable(cx, ticket) == Ok(false) { LOG_REST_NS } else { 0 };
+    cx.doze(host.bell(Bell::Durable), look);
 }
 
 impl<'h, F: Fabric> RowSession<'h, F> {
     /// The session of the caller's worker.
     pub fn new(cx: &'h Cx<F>, host: &'h RowHost) -> Self {
         assert_eq!(cx.host(), host.id(), "a worker uses its own host's engine");
-        let (last, durability) = (Ticket::default(), Durability::default());
-        let course = Course { open: false, runs: 0, last, wrote: false, durability };
-        Self { txn: RowTxn::new(cx, host), course }
-    }
-
-    /// Goes on with what [`RowSession::rest`] left, in a context of the same worker.
-    pub(super) fn resume(cx: &'h Cx<F>, host: &'h RowHost, state: Resting) -> Self {
-        let Resting { txn, course } = state;
-        assert_eq!(cx.worker(), txn.me, "its locks name its worker");
-        Self { txn: RowTxn { cx, host, state: txn }, course }
-    }
-
-    /// Lets go of the context. An open transaction stays open.
-    pub(super) fn rest(self) -> Resting {
-        Resting { txn: self.txn.state, course: self.course }
+        Self { txn: RowTxn::new(cx, host), course: Course::default() }
     }
 
     /// Begins a transaction, for callers that cannot be a body of [`Session::attempt`].
@@ -74,7 +67,7 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     /// # Panics
     /// If one is open.
     pub fn begin(&mut self) -> Result<(), TxnError> {
-        assert!(!self.course.open, "a worker runs one transaction at a time");
+        assert!(!self.course.open, "a session runs one transaction at a time");
         let (cx, host) = (self.txn.cx, self.txn.host);
         host.serve(cx);
         self.course.runs = self.course.runs.wrapping_add(1);
@@ -87,13 +80,14 @@ impl<'h, F: Fabric> RowSession<'h, F> {
         cx.spend(Work::Transaction, 1);
         self.txn.note_age();
         // Before the first look at who owns what: who takes a partition over waits for this transaction.
-        self.turn();
+        self.txn.state.round = host.transactions.begin(self.txn.state.me);
         self.course.open = true;
         Ok(())
     }
 
-    fn turn(&self) {
-        self.txn.host.workers.turn(self.txn.cx.worker());
+    fn end(&mut self) {
+        self.course.open = false;
+        self.txn.host.transactions.end(self.txn.state.me);
     }
 
     /// The transaction that is open.
@@ -115,16 +109,14 @@ impl<'h, F: Fabric> RowSession<'h, F> {
             .opened()
             .commit()
             .map(|epoch| (self.course.last, self.course.wrote) = (Ticket(epoch), wrote));
-        self.course.open = false;
-        self.turn();
+        self.end();
         ended
     }
 
     /// Undoes the open transaction.
     pub fn roll_back(&mut self) {
         self.opened().abort();
-        self.course.open = false;
-        self.turn();
+        self.end();
     }
 
     /// Serves other hosts once; for workers that have nothing to run. Returns the number of messages handled.
@@ -135,9 +127,7 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     /// Sleeps until a ticket may be durable, but not for long: for workers that no other host waits for,
     /// since others of this host answer.
     pub fn sleep_for(&self, ticket: Ticket) {
-        let (cx, host) = (self.txn.cx, self.txn.host);
-        let look = || if host.is_durable(cx, ticket) == Ok(false) { LOG_REST_NS } else { 0 };
-        cx.doze(host.bell(Bell::Durable), look);
+        sleep_for(self.txn.cx, self.txn.host, ticket);
     }
 
     /// Looks for something to do, and sleeps if there is nothing, until there is mail for this host, somebody
@@ -146,11 +136,6 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     pub fn doze(&mut self, mut look: impl FnMut(&mut Self) -> u64) {
         let (cx, bell) = (self.txn.cx, self.txn.host.bell(Bell::Work));
         cx.doze(bell, || look(self));
-    }
-
-    /// Wakes who sleeps so, on all hosts: behind something that all can see.
-    pub fn wake_hosts(&self) {
-        bells::ring_all(self.txn.cx, &self.txn.host.plan, Bell::Work);
     }
 
     /// For how long nobody misses this host's next turn, if there is no mail, in nanoseconds.
@@ -172,6 +157,11 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     /// The host's engine.
     pub fn host(&self) -> &'h RowHost {
         self.txn.host
+    }
+
+    /// The number of its transaction, by which others see what it waits for ([`Waits::of`]).
+    pub fn number(&self) -> u8 {
+        self.txn.state.me.index() as u8
     }
 
     /// The worker's context.
@@ -202,8 +192,7 @@ impl<'h, F: Fabric> Session for RowSession<'h, F> {
     }
 
     fn is_durable(&mut self, ticket: Ticket) -> Result<bool, TxnError> {
-        let refused = |error| if self.course.wrote { TxnError::InDoubt } else { error };
-        self.txn.host.is_durable(self.txn.cx, ticket).map_err(refused)
+        self.course.is_durable(self.txn.cx, self.txn.host, ticket)
     }
 
     fn want_durable(&mut self, ticket: Ticket) {

@@ -171,7 +171,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     fn keys_foreign(&mut self, at: At<'_>, range: &KeyRange) -> Result<Vec<Key>, TxnError> {
         let (cx, host) = (self.cx, self.host);
         let wish = Wish::MoveInRange { range: *range, limit: BATCH as u32 };
-        match host.ask(cx, at, wish)? {
+        match self.ask(at, wish)? {
             // Refused for rows that somebody is putting or removing, after all others have been moved.
             Answer::RangeShared | Answer::Conflict => {}
             Answer::Failed(failure) => return Err(failure.error(at.table())),

@@ -243,9 +243,9 @@ impl RowHost {
     /// Waits until every transaction of this host that may have begun before the partitions were closed has
     /// ended.
     fn await_transactions<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> Result<(), RecoveryError> {
-        let seen = self.workers.turns();
+        let round = self.transactions.close_round();
         let ended = loop {
-            if self.workers.have_all_turned(&seen) {
+            if self.transactions.have_ended(round) {
                 break Ok(());
             }
             self.held_up.taking.store(true, Ordering::Relaxed);

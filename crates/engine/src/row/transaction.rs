@@ -4,8 +4,8 @@
 //! 1. Every row that was read or written, and every gap that was read (next-key locking), is held to the end.
 //! 2. Changes are private until the commit: patches and images in this transaction's buffers. Only an
 //!    inserted row's place exists before, write-locked.
-//! 3. A worker runs one transaction at a time, so a lock that names the worker names the transaction:
-//!    touching a row again finds it held by the caller.
+//! 3. A running transaction has a number that no other one of its host has ([`Holder`]), and its locks name
+//!    that: touching a row again finds it held by the caller. Its worker may be another one at each step.
 //! 4. Versions (log sequence numbers) are a Lamport clock: a commit takes one above everything it touched.
 //!
 //! Rows of this host are worked on in own.rs, rows of other hosts in foreign.rs; commit.rs ends the
@@ -13,15 +13,16 @@
 
 use std::ops::ControlFlow;
 
-use liger_fabric::{Cx, Fabric, LatchGuard, WorkerId};
+use liger_fabric::{Cx, Fabric, LatchGuard};
 use liger_pod::plan::PartitionId;
 
 use super::borrowed::Borrowed;
 use super::host::RowHost;
 use super::partition::{Mode, Partition, RowId, reach};
 use super::policy::WaitPolicy;
+use super::pool::{WorkerPool, WorkerToken};
 use crate::catalog::{At, Relation};
-use crate::log::WorkerLog;
+use crate::instance::Holder;
 use crate::log::record::RecordWriter;
 use crate::protocol::core::TxnCore;
 use crate::protocol::relational::{Flow, InDram, Relational};
@@ -60,12 +61,17 @@ pub struct RowTxn<'h, F: Fabric> {
     pub(super) cx: &'h Cx<F>,
     pub(super) host: &'h RowHost,
     pub(super) state: Box<TxnState>,
+    /// The worker that it runs as, with its ring; none while it waits, if that is from a pool.
+    pub(super) token: Option<WorkerToken>,
+    pub(super) pool: Option<&'h WorkerPool>,
 }
 
 /// What a transaction holds, also while no thread runs it.
 pub(super) struct TxnState {
-    /// The worker that its locks name.
-    pub(super) me: WorkerId,
+    /// The number that its locks name.
+    pub(super) me: Holder,
+    /// The round in which it began.
+    pub(super) round: u64,
     pub(super) core: TxnCore<Place>,
     /// Every row held, once.
     pub(super) held: Vec<Place>,
@@ -75,31 +81,30 @@ pub(super) struct TxnState {
     pub(super) llsn: u64,
     /// It has learnt that some row does not exist.
     pub(super) saw_absence: bool,
-    /// This worker's ring, if the pod keeps a log.
-    pub(super) log: Option<WorkerLog>,
     /// The record for the log, under construction.
     pub(super) writer: RecordWriter,
-    /// Bit w for worker w of this host that was in the way of the last step; 0: nobody, or not known.
+    /// The transactions of this host that were in the way of the last step, a bit each; 0: nobody, or not
+    /// known.
     pub(super) in_the_way: u32,
     /// How long it waits for locks.
     pub(super) wait: &'static (dyn WaitPolicy + Sync),
-    /// A lock that was not free ended this worker's last transaction: the next one is as old as that.
+    /// A lock that was not free ended this session's last transaction: the next one is as old as that.
     pub(super) was_refused: bool,
-    /// The host needs what this worker's transactions do, also on storage that is full.
+    /// The host needs what this session's transactions do, also on storage that is full.
     pub(super) is_needed: bool,
 }
 
 impl TxnState {
-    fn new<F: Fabric>(cx: &Cx<F>, host: &RowHost) -> Self {
+    pub(super) fn new<F: Fabric>(cx: &Cx<F>, host: &RowHost) -> Self {
         Self {
-            me: cx.worker(),
+            me: Holder::of(cx.worker()),
+            round: 0,
             core: TxnCore::new(cx, host.history()),
             held: Vec::with_capacity(64),
             foreign: Borrowed::default(),
             scratch: Vec::new(),
             llsn: 0,
             saw_absence: false,
-            log: host.log.as_ref().map(|log| log.worker(cx, cx.worker())),
             writer: RecordWriter::default(),
             in_the_way: 0,
             wait: host.wait,
@@ -136,7 +141,8 @@ impl TxnState {
 
 impl<'h, F: Fabric> RowTxn<'h, F> {
     pub(super) fn new(cx: &'h Cx<F>, host: &'h RowHost) -> Self {
-        Self { cx, host, state: Box::new(TxnState::new(cx, host)) }
+        let token = Some(WorkerToken::new(cx, host, cx.worker()));
+        Self { cx, host, state: Box::new(TxnState::new(cx, host)), token, pool: None }
     }
 
     /// Calls `visit` for the rows that are in this host's DRAM.

@@ -23,6 +23,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "rows-index-churn", run: index_churn },
     Scenario { name: "rows-patient", run: patient },
     Scenario { name: "rows-queue", run: queue },
+    Scenario { name: "rows-detached", run: detached },
 ];
 
 /// Verbs after which a run counts as stuck: some twenty times what the longest of them needs.
@@ -89,6 +90,22 @@ fn queue(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let (hosts, workers) = (between(&mut pick, 1, 3) as u8, between(&mut pick, 1, 3) as u8);
     let (keys, operations) = (between(&mut pick, 4, 14) as i32, between(&mut pick, 1, 4));
     ran(RowsRun { hosts, workers, keys, operations, mix: Mix::QUEUE, transactions: 20, ..run }, left_out)
+}
+
+/// More open transactions than workers, and than numbers for their locks: they rest between two operations,
+/// go on with another worker, and are parked.
+fn detached(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    static SHORT: Patient = Patient { writers_ns: 20_000, readers_ns: 10_000, colleagues_ns: 40_000 };
+    let (run, mut pick) = base(seed);
+    let (hosts, workers) = (between(&mut pick, 1, 3) as u8, between(&mut pick, 2, 4) as u8);
+    let (keys, operations) = (between(&mut pick, 3, 10) as i32, between(&mut pick, 1, 5));
+    let sessions = Some((between(&mut pick, 3, 9) as u8, pick.below(3) as u8));
+    let mix = [Mix::ALL, Mix::GAPS, Mix::POINTS, Mix::QUEUE][pick.below(4) as usize];
+    let waits: Option<&'static (dyn WaitPolicy + Sync)> =
+        if pick.below(2) == 0 { Some(&SHORT) } else { None };
+    let run =
+        RowsRun { hosts, workers, keys, operations, sessions, mix, wait: waits, transactions: 12, ..run };
+    ran(RowsRun { think: pick.below(4), ..run }, left_out)
 }
 
 /// Workers of one host against each other, in transactions that last.

@@ -193,11 +193,11 @@ fn look_for_circle(host: &SqlHost, process_id: i32, held: Held) -> Result<()> {
     Err(deadlock(lines.join("\n")).hint("See server log for query details."))
 }
 
-/// Waits until the session has a lock; `worker`: it occupies one meanwhile.
-pub(super) fn wait(host: &Arc<SqlHost>, shared: &Shared, held: Held, worker: bool) -> Result<()> {
+/// Waits until the session has a lock; its transaction needs no worker meanwhile.
+pub(super) fn wait(host: &Arc<SqlHost>, shared: &Shared, held: Held) -> Result<()> {
     let (clock_us, process_id) = (&|| shared.surroundings.clock_us(), shared.process_id);
     let (interrupt, timeouts_us) = (&*shared.interrupt, timeouts_us(shared));
-    let waiter = Waiter { host, process_id, interrupt, clock_us, timeouts_us, worker };
+    let waiter = Waiter { host, process_id, interrupt, clock_us, timeouts_us };
     let mut attempt = |begun| unless_conflict(take(host, process_id, held, Some(begun)));
     let waited = waiter.until(held, TRUST_US, &mut attempt);
     match &waited {
@@ -230,8 +230,6 @@ pub(super) struct Waiter<'a> {
     pub(super) clock_us: &'a dyn Fn() -> i64,
     /// As [`timeouts_us`].
     pub(super) timeouts_us: (i64, i64),
-    /// It occupies a worker meanwhile.
-    pub(super) worker: bool,
 }
 
 impl Waiter<'_> {
@@ -267,10 +265,6 @@ impl Waiter<'_> {
                 if at >= circle_at {
                     circle_at = at.saturating_add(deadlock_timeout);
                     look_for_circle(self.host, self.process_id, held)?;
-                    if self.worker && self.host.slots.is_stuck() {
-                        let detail = "All workers of the host are lent to transactions that wait for locks.";
-                        return Err(deadlock(detail.to_string()));
-                    }
                 }
                 let rest = LOOK.min(Duration::from_micros(look_us as u64));
                 if waiting.wait(number, rest) || now() - looked >= look_us {
@@ -326,9 +320,8 @@ pub(super) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[Value]) ->
         }
         let place = on.shared.interrupt.place();
         on.shared.interrupt.show(Place::Lock);
-        host.slots.note_stuck(true, true);
-        let waited = wait(host, on.shared, held, true);
-        host.slots.note_stuck(true, false);
+        on.store.rest();
+        let waited = wait(host, on.shared, held);
         on.shared.interrupt.show(place);
         waited?;
     }

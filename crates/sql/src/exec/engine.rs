@@ -32,7 +32,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::system::Surroundings;
 use crate::observe::Observed;
 use crate::panics::uncaught;
-use crate::session::Interrupt;
+use crate::session::{Interrupt, Place};
 use crate::stop;
 use crate::storage::access::{Access, Traffic, is_conflict};
 use crate::storage::census::TableCensus;
@@ -64,7 +64,7 @@ type Point = (undo::Mark, Kept);
 /// Catalog and rows of a pod as one session sees them.
 pub(crate) struct EngineStore {
     host: Arc<SqlHost>,
-    /// The worker of its transaction, once that has needed one.
+    /// Its transaction, once that has needed rows.
     slot: RefCell<Option<Slot>>,
     catalog: RefCell<Arc<Catalog>>,
     /// Changes of the catalog by this transaction.
@@ -121,14 +121,14 @@ impl EngineStore {
         *self.catalog.borrow_mut() = self.own.borrow_mut().beside(self.host.catalog.cached());
     }
 
-    /// Whether a worker has been borrowed.
-    pub(crate) fn has_worker(&self) -> bool {
+    /// Whether a transaction has begun.
+    pub(crate) fn has_begun(&self) -> bool {
         self.slot.borrow().is_some()
     }
 
-    /// Borrows a worker for the transaction, and sees its catalog; waits as [`Slots::begin`] does. Who
-    /// changes the catalog waits for others who do before that.
-    pub(crate) fn borrow_worker(
+    /// Begins the transaction, and sees its catalog; waits as [`Slots::begin`] does. Who changes the catalog
+    /// waits for others who do before that.
+    pub(crate) fn begin_transaction(
         &self,
         changes_catalog: bool,
         goes_on: &mut dyn FnMut() -> Result<()>,
@@ -149,9 +149,22 @@ impl EngineStore {
         Ok(())
     }
 
-    /// The worker that its transaction is on.
-    pub(crate) fn worker(&self) -> Option<u8> {
-        self.slot.borrow().as_ref().map(Slot::worker)
+    /// The number of its transaction, while that has a worker.
+    pub(crate) fn number(&self) -> Option<u8> {
+        self.slot.borrow().as_ref().and_then(Slot::number)
+    }
+
+    /// Waits for a worker, if its transaction has begun and has none.
+    pub(crate) fn go_on(&self) -> Result<()> {
+        let slot = self.slot.borrow();
+        slot.as_ref().map_or(Ok(()), |slot| slot.go_on(&mut || self.holding.interrupt.check()))
+    }
+
+    /// Gives the transaction's worker back: the statement is over, or waits. The next step takes another one.
+    pub(crate) fn rest(&self) {
+        if let Some(slot) = &*self.slot.borrow() {
+            slot.rest();
+        }
     }
 
     /// After a statement: a scan goes on only within it, and a transaction that met a conflict is over.
@@ -163,6 +176,7 @@ impl EngineStore {
             // A statement that is refused until the block ends may borrow another worker.
             self.own.borrow_mut().rows.roll_back();
         }
+        self.rest();
     }
 
     /// The transaction can only be rolled back.
@@ -170,7 +184,7 @@ impl EngineStore {
         self.broken.set(true);
     }
 
-    /// Gives the worker of a transaction back that has done nothing yet.
+    /// Ends a transaction that has done nothing yet.
     pub(crate) fn let_go(&self) {
         debug_assert!(self.points.borrow().is_empty(), "a savepoint is something");
         self.rollback();
@@ -193,7 +207,7 @@ impl EngineStore {
         result
     }
 
-    /// Does something on the transaction's worker.
+    /// Does something in the transaction, on a worker.
     fn on_worker<R>(&self, work: impl FnOnce(&mut Running<'_>, &mut Own) -> Result<R>) -> Result<R> {
         // Not shared: a step inside of a step is a fault.
         let slot = self.slot.borrow_mut();
@@ -201,6 +215,7 @@ impl EngineStore {
             let message = "rows are not at hand without a transaction";
             SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message)
         })?;
+        slot.go_on(&mut || self.holding.interrupt.check())?;
         let own = &mut *self.own.borrow_mut();
         self.note(slot.call(|running| {
             let done = uncaught(|| work(running, own));
@@ -347,7 +362,7 @@ impl Store for EngineStore {
     }
 
     fn has_rows_at_hand(&self) -> bool {
-        self.has_worker()
+        self.has_begun()
     }
 
     fn discard_own(&self) -> Result<()> {
@@ -533,6 +548,10 @@ impl Store for EngineStore {
         self.step(|tx, _, _| Ok(tx.traffic())).unwrap_or_default()
     }
 
+    fn rest(&self) {
+        EngineStore::rest(self);
+    }
+
     fn host(&self) -> Option<&Arc<SqlHost>> {
         Some(&self.host)
     }
@@ -570,7 +589,7 @@ impl Store for EngineStore {
         let rings = self.rings.take();
         let ended = self.slot.take().map_or(Ok(()), |slot| {
             slot.call(|running| running.catalog.finish(running.tx))?;
-            slot.commit(rings)
+            slot.commit(rings, &mut || self.holding.interrupt.show(Place::Log))
         });
         self.give_back();
         self.uncommitted.set(ended.is_err());

@@ -1,12 +1,12 @@
 //! Sessions of a pod: statements run in transactions of their host's workers.
 //!
-//! A session runs a statement on its own thread. The first one that needs rows borrows a worker for its
-//! transaction ([`Slots`](crate::storage::slots::Slots)) and waits for it if all are busy; the worker goes
-//! back with the transaction's end.
+//! A session runs a statement on its own thread. The first one that needs rows begins a transaction
+//! ([`Slots`](crate::storage::slots::Slots)), which has a worker of the host for each statement, waits for it
+//! if all are busy, and gives it back at the statement's end, or while the statement waits.
 //!
 //! Invariants:
 //! 1. A panic of a statement ends the statement, and its transaction is rolled back.
-//! 2. A block without statements, or whose transaction was rolled back after a conflict, occupies no worker.
+//! 2. A transaction whose client thinks, or that waits for a lock, for its log, or sleeps, has no worker.
 //! 3. A statement that is a transaction by itself is run again after a conflict, for [`RETRY_US`] or
 //!    [`RETRIES`] times at most, if nothing of it has been sent to the client.
 //! 4. The client is told that a statement is complete after its commit.
@@ -161,7 +161,7 @@ fn defines(own: &LocalSession<EngineStore>, statement: &Statement) -> bool {
 impl PooledSession {
     /// The session, with the catalog of its transaction or of its host.
     fn own(&mut self) -> &mut LocalSession<EngineStore> {
-        if self.own.state == TransactionState::Idle && !self.own.store.has_worker() {
+        if self.own.state == TransactionState::Idle && !self.own.store.has_begun() {
             self.own.store.refresh();
         }
         &mut self.own
@@ -175,9 +175,9 @@ impl PooledSession {
         defines: bool,
         mut body: impl FnMut(&mut LocalSession<EngineStore>, &mut dyn Sink) -> Result<R>,
     ) -> Result<R> {
-        let alone = !self.own.store.has_worker() && self.own.state == TransactionState::Idle;
+        let alone = !self.own.store.has_begun() && self.own.state == TransactionState::Idle;
         let (statements, told, state) = (self.own.statements.len(), sink.told(), self.own.state);
-        let is_first = !self.own.store.has_worker() && state != TransactionState::Failed;
+        let is_first = !self.own.store.has_begun() && state != TransactionState::Failed;
         let mut begun = None;
         for conflicts in 0u32.. {
             let before = (self.own.shared.advisory.keep(), self.own.shared.notify.point());
@@ -242,14 +242,14 @@ impl PooledSession {
     /// Waits for an advisory lock, without a worker.
     fn await_lock(&mut self, wanted: (Lock, Mode)) -> Result<()> {
         self.interrupt.show(Place::Lock);
-        let waited = advisory::wait(&self.host, &self.own.shared, wanted, false);
+        let waited = advisory::wait(&self.host, &self.own.shared, wanted);
         self.interrupt.show(Place::Here);
         waited.inspect_err(|_| self.own.failed())
     }
 
     /// Gives back its turn, if its transaction is over, and the advisory locks that the session has no more.
     fn settle(&mut self) {
-        if !self.own.store.has_worker() {
+        if !self.own.store.has_begun() {
             self.own.store.give_back();
             if self.turn.take().is_some() {
                 self.beaten = self.beaten.saturating_sub(1);
@@ -271,7 +271,7 @@ impl PooledSession {
         body: impl FnOnce(&mut LocalSession<EngineStore>) -> Result<R>,
     ) -> Result<R> {
         let (own, interrupt) = (&mut self.own, &self.interrupt);
-        if !own.store.has_worker() {
+        if !own.store.has_begun() {
             let mut goes_on = || interrupt.check();
             let in_turn = match self.beaten > 0 && self.turn.is_none() {
                 true => {
@@ -282,7 +282,7 @@ impl PooledSession {
                 false => Ok(()),
             };
             interrupt.show(Place::Queue);
-            if let Err(error) = in_turn.and_then(|()| own.store.borrow_worker(defines, &mut goes_on)) {
+            if let Err(error) = in_turn.and_then(|()| own.store.begin_transaction(defines, &mut goes_on)) {
                 interrupt.show(Place::Here);
                 own.failed();
                 own.store.give_back();
@@ -291,10 +291,15 @@ impl PooledSession {
             // Also of a statement that is refused before it asks for rows: the end gives the worker back.
             own.ensure_open()?;
         } else {
+            interrupt.show(Place::Queue);
             let locked = if defines { own.store.lock_catalog() } else { Ok(()) };
-            locked.and_then(|()| own.store.look_again()).inspect_err(|_| own.failed())?;
+            let begun = locked.and_then(|()| own.store.look_again()).and_then(|()| own.store.go_on());
+            begun.inspect_err(|_| {
+                interrupt.show(Place::Here);
+                own.failed();
+            })?;
         }
-        interrupt.show(own.store.worker().map_or(Place::Here, Place::Worker));
+        interrupt.show(own.store.number().map_or(Place::Here, Place::Running));
         let ran = caught(|| body(own));
         let result = ran.unwrap_or_else(|_| {
             own.store.give_up();
@@ -314,7 +319,7 @@ impl PooledSession {
     fn run_one(&mut self, one: &Parsed, sql: &str, last: bool, sink: &mut dyn Sink) -> Result<()> {
         let own = self.own();
         let free = needs_no_worker(&one.statement, &own.portals);
-        let ran = if free || !own.store.has_worker() && ends(&one.statement) {
+        let ran = if free || !own.store.has_begun() && ends(&one.statement) {
             own.simple_one(one, sql, last, sink)
         } else {
             let defines = defines(own, &one.statement);
@@ -357,7 +362,7 @@ impl Session for PooledSession {
 
     fn parse(&mut self, name: &str, sql: &str, parameter_types: &[Oid]) -> Result<()> {
         let state = self.own.state;
-        let free = !self.own.store.has_worker() && state != TransactionState::Failed;
+        let free = !self.own.store.has_begun() && state != TransactionState::Failed;
         let first = self.own().parse(name, sql, parameter_types);
         let planned =
             first.is_err() || self.own.statements.get(name).is_some_and(|made| made.kept().is_some());
@@ -406,7 +411,7 @@ impl Session for PooledSession {
 
     fn execute(&mut self, portal: &str, max_rows: u32, last: bool, sink: &mut dyn Sink) -> Result<Progress> {
         let own = self.own();
-        let none = !own.store.has_worker();
+        let none = !own.store.has_begun();
         let statement = own.portals.get(portal).and_then(|portal| portal.prepared.statement.as_ref());
         let free =
             |statement: &Statement| needs_no_worker(statement, &own.portals) || none && ends(statement);

@@ -1,7 +1,7 @@
 //! Waiting because a statement asks for it: `pg_sleep` and its relatives.
 //!
 //! 1. A statement that sleeps is told of a cancel or a time-out within [`LOOK`].
-//! 2. Its transaction keeps its locks meanwhile, as in PostgreSQL, and its worker.
+//! 2. Its transaction keeps its locks meanwhile, as in PostgreSQL, and no worker.
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -43,6 +43,7 @@ pub(super) fn call(on: &SessionSystem<'_>, argument: Option<&Value>) -> Result<V
     // Nobody waits for a century; NaN is no time at all.
     let us = if us.is_nan() { 0.0 } else { us.clamp(0.0, 3.2e15) };
     let mut left = Duration::from_micros(us as u64);
+    on.store.rest();
     while !left.is_zero() {
         on.shared.interrupt.check()?;
         let part = left.min(LOOK);

@@ -210,6 +210,9 @@ pub trait Store {
         None
     }
 
+    /// The statement waits for something that is no row: others may have its worker meanwhile.
+    fn rest(&self) {}
+
     /// The host, for what is of all its sessions; nothing without one.
     fn host(&self) -> Option<&Arc<SqlHost>> {
         None

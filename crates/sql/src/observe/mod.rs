@@ -118,9 +118,9 @@ impl Observed {
         *self.picture.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(picture);
     }
 
-    /// What a worker waits for in the engine.
-    pub fn waits_of(&self, worker: u8) -> Wait {
-        self.waits.get().map_or(Wait::None, |waits| waits.of(worker))
+    /// What the transaction with this number waits for in the engine.
+    pub fn waits_of(&self, number: u8) -> Wait {
+        self.waits.get().map_or(Wait::None, |waits| waits.of(number))
     }
 
     /// Says at which port host 0 serves SQL; host 1 is behind it, and so on.

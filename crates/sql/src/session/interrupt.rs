@@ -77,8 +77,10 @@ pub enum Place {
     Relation,
     /// It waits for its turn after a conflict.
     Turn,
-    /// On this worker of its host.
-    Worker(u8),
+    /// It waits until what it has committed is durable.
+    Log,
+    /// In the engine, in the transaction with this number among those of its host.
+    Running(u8),
 }
 
 impl Interrupt {
@@ -105,7 +107,8 @@ impl Interrupt {
             Place::Lock => 2,
             Place::Turn => 3,
             Place::Relation => 4,
-            Place::Worker(worker) => 5 + worker,
+            Place::Log => 5,
+            Place::Running(number) => 6 + number,
         };
         self.place.store(number, Ordering::Relaxed);
     }
@@ -118,7 +121,8 @@ impl Interrupt {
             2 => Place::Lock,
             3 => Place::Turn,
             4 => Place::Relation,
-            number => Place::Worker(number - 5),
+            5 => Place::Log,
+            number => Place::Running(number - 6),
         }
     }
 

@@ -1,48 +1,51 @@
-//! Slots: a host's workers, lent to sessions for a transaction each.
+//! Slots: what a host's sessions run their transactions in, on workers that they have only while they do
+//! something.
 //!
-//! A transaction belongs to a worker of its host, of which there are at most 31; sessions are many and live
-//! on threads of their own. A session borrows a worker that is free and runs its transaction itself, on its
-//! own thread: waking another thread for a statement costs more than most statements do. Who finds no
-//! worker free waits in line, and a transaction that waits for its client occupies a worker and no
-//! processor.
+//! Sessions are many and live on threads of their own. A session runs its transaction itself, on its own
+//! thread: waking another thread for a statement costs more than most statements do. For a statement it takes
+//! a worker of its host from the pool (`liger_engine::row::WorkerPool`), of which there are a few; a
+//! transaction whose client thinks, or that waits for a lock, sleeps, or waits for its log, has none.
 //!
 //! ```text
 //!   session, on any thread                        worker 0, the attendant, on a thread of its own
-//!   begin: takes a free worker, begins            answers other hosts,
+//!   begin: takes a room and a worker, begins      answers other hosts,
 //!   call(job), call(job), ...                     runs jobs that are transactions
-//!   commit: commits, waits until durable,         of their own (numbers, garbage)
-//!           gives the worker back
+//!   rest: gives the worker back                   of their own (numbers, garbage)
+//!   call(job), ...: takes a worker again
+//!   commit: commits, gives the worker back,
+//!           waits until durable
 //! ```
+//!
+//! A room is what a transaction needs beside a worker: a context, locks and changes, its picture of the
+//! catalog. Rooms are used again by the next transactions.
 //!
 //! Invariants:
 //! 1. Worker 0 serves other hosts all the time, resting briefly between two looks when there is nothing; so
 //!    no other worker has to.
 //! 2. A slot that is dropped rolls back and gives its worker back.
-//! 3. [`Slots::close`] takes every worker away, also lent ones, between two steps of their transactions:
+//! 3. [`Slots::close`] takes every room away, also those in use, between two steps of their transactions:
 //!    these are rolled back, and who runs them is told so at the next step (57P01).
 //! 4. Who changes the catalog says so in a counter that all hosts see, before its first change and behind its
 //!    end. It decides nothing: it says when it is worth looking for a newer catalog, and for those who wait
 //!    for a relation. A host that dies with it set makes the others look each time.
-//! 5. Who has just come takes a free worker in front of those in line only until the first of these has
-//!    been overtaken so once, or has waited for [`LOOK`]: nobody is overtaken again and again.
 //!
 //! This is not for the simulator: there, transactions are run directly.
 
 mod bell;
 mod directory;
 mod post;
+mod room;
 mod turns;
 mod worker;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use liger_engine::Durability;
 use liger_engine::db::Host;
-use liger_engine::row::RowSession;
+use liger_engine::row::{RowSession, Step, WorkerPool, WorkerToken};
 use liger_fabric::native::HostMemory;
 
 use super::access::{Access, is_conflict};
@@ -58,11 +61,9 @@ use crate::types::Oid;
 pub use bell::{Bell, Ringing};
 pub use directory::Directory;
 pub use post::Post;
+use room::{Room, rooms};
 pub use turns::{TakesTurns, Turn};
-use worker::{Attendant, Worker, lend, look};
-
-/// How often who waits for a worker looks whether it is to stop.
-const LOOK: Duration = Duration::from_millis(50);
+use worker::{Attendant, look};
 
 /// A running transaction, as a job sees it.
 pub struct Running<'a> {
@@ -90,48 +91,25 @@ struct Order {
     rings: Option<Bell>,
 }
 
-/// Where a worker is: in here when nobody uses it, empty once it was taken away for good.
-type Berth = Arc<Mutex<Option<Box<dyn Worker>>>>;
-
-/// A session in line for a worker.
-struct Waiting {
-    bell: Arc<Condvar>,
-    /// It has waited for [`LOOK`], or was woken and found that somebody else was faster.
-    overdue: bool,
-}
+/// Where a room is: in here, and not any more once it was taken away for good.
+type Place = Arc<Mutex<Option<Box<dyn Room>>>>;
 
 #[derive(Default)]
 struct Pool {
-    free: Vec<Berth>,
-    line: VecDeque<Waiting>,
-    all: Vec<Berth>,
+    /// All rooms, and those that nobody uses.
+    rooms: Vec<Place>,
+    free: Vec<Place>,
+    /// Makes more.
+    makes: Option<Arc<dyn Fn() -> Box<dyn Room> + Send + Sync>>,
     /// For worker 0.
     orders: VecDeque<Order>,
     closed: bool,
 }
 
-impl Pool {
-    /// A free worker, for somebody who has just come.
-    fn take_free(&mut self) -> Option<Berth> {
-        let may = !self.closed && self.line.front().is_none_or(|first| !first.overdue);
-        may.then(|| self.free.pop())?
-    }
-
-    /// Wakes the first in line if there is something for it.
-    fn wake_first(&self) {
-        if let (Some(first), false) = (self.line.front(), self.free.is_empty()) {
-            first.bell.notify_one();
-        }
-    }
-
-    fn wake_all(&self) {
-        self.line.iter().for_each(|one| one.bell.notify_one());
-    }
-}
-
 /// The workers of a host. Shared by all its sessions.
 pub struct Slots {
     pool: Mutex<Pool>,
+    workers: Arc<WorkerPool>,
     /// Wakes worker 0, while there is one.
     wakes_attendant: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
     observed: Observed,
@@ -139,9 +117,6 @@ pub struct Slots {
     turns: TakesTurns,
     post: Arc<Post>,
     directory: Directory,
-    /// Sessions that wait for a worker, and workers that are lent to sessions that wait for a lock.
-    wanting: AtomicU32,
-    stuck: AtomicU32,
     /// Bytes of the temporary objects of all sessions.
     private_bytes: Arc<AtomicU64>,
 }
@@ -162,18 +137,16 @@ impl Slots {
         let (pool, observed) = (Mutex::default(), Observed::default());
         let (advisory, turns, post) = (Ringing::default(), TakesTurns::default(), Arc::default());
         let directory = Directory::default();
-        let (wanting, stuck) = (AtomicU32::new(0), AtomicU32::new(0));
-        let private_bytes = Arc::default();
+        let (private_bytes, workers) = (Arc::default(), Arc::default());
         Arc::new(Slots {
             pool,
+            workers,
             wakes_attendant,
             observed,
             advisory,
             turns,
             post,
             directory,
-            wanting,
-            stuck,
             private_bytes,
         })
     }
@@ -190,16 +163,11 @@ impl Slots {
         (catalog, durability): (&Arc<HostCatalog>, Durability),
         mut goes_on: impl FnMut(&RowSession<'_, M::View>) -> bool,
     ) -> Result<()> {
-        let lent = host.sessions(1..workers);
+        let (borrowing, tokens) = host.lend(1..workers);
         *lock(&self.wakes_attendant) = Some(Arc::new(host.waker()));
         host.alone(|session| {
-            let berth = |owned| Arc::new(Mutex::new(Some(lend(self, catalog, owned, durability))));
-            let berths: Vec<Berth> = lent.into_iter().map(berth).collect();
-            {
-                let mut pool = lock(&self.pool);
-                (pool.all, pool.free) = (berths.clone(), berths);
-                pool.wake_all();
-            }
+            lock(&self.pool).makes = Some(rooms(self, catalog, borrowing, durability));
+            self.workers.fill(tokens);
             let attendant = Attendant { slots: self, catalog };
             let ended = attendant.attend(session, &mut goes_on);
             self.take_back();
@@ -212,8 +180,8 @@ impl Slots {
         let mut pool = lock(&self.pool);
         pool.closed = true;
         pool.orders.retain(|order| order.said.is_none());
-        pool.wake_all();
         drop(pool);
+        self.workers.close();
         self.wake_attendant();
     }
 
@@ -228,20 +196,27 @@ impl Slots {
         pool.closed || !pool.orders.is_empty()
     }
 
-    /// Takes every worker away, waiting for the steps that run.
+    /// Takes every room away, waiting for the steps that run.
     fn take_back(&self) {
         self.close();
         let mut pool = lock(&self.pool);
-        pool.free.clear();
-        let all = std::mem::take(&mut pool.all);
+        (pool.makes, pool.free) = (None, Vec::new());
+        let rooms = std::mem::take(&mut pool.rooms);
         drop(pool);
-        // Dropped, they roll back.
-        all.iter().for_each(|berth| drop(lock(berth).take()));
+        let mut taken: Vec<Box<dyn Room>> = Vec::new();
+        for room in rooms {
+            // Those that run may wait for a worker that another one has.
+            taken.extend(lock(&room).take());
+            taken.iter_mut().for_each(|room| room.rest());
+        }
+        taken.iter_mut().for_each(|room| room.end());
+        self.workers.fill(Vec::new());
     }
 
     /// Sessions wait again for workers after [`Slots::close`].
     pub fn open(&self) {
         lock(&self.pool).closed = false;
+        self.workers.open();
     }
 
     /// What is known of this host.
@@ -254,13 +229,12 @@ impl Slots {
         &self.private_bytes
     }
 
-    /// How many workers wait for a session at present.
+    /// How many workers nobody uses at present.
     pub fn idle(&self) -> usize {
-        lock(&self.pool).free.len()
+        self.workers.idle()
     }
 
-    /// Waits for a free worker and begins a transaction there. `goes_on` is asked now and then while it
-    /// waits.
+    /// Waits for a worker and begins a transaction. `goes_on` is asked now and then while it waits.
     ///
     /// # Errors
     /// Those of `goes_on`; if the host ends.
@@ -270,7 +244,7 @@ impl Slots {
         goes_on: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Slot> {
         let slot = self.borrow(goes_on)?;
-        slot.on_worker(|worker| worker.begin(changes_catalog))?;
+        slot.in_room(|room| room.begin(changes_catalog))?;
         Ok(slot)
     }
 
@@ -281,11 +255,9 @@ impl Slots {
     /// # Errors
     /// As [`Slots::once`], but no conflicts.
     pub fn look(self: &Arc<Self>) -> Result<()> {
-        let mut pool = lock(&self.pool);
-        let free = pool.take_free().map(|berth| self.slot(&pool, berth));
-        drop(pool);
+        let free = self.workers.try_take(Step::First).map(|token| self.slot(token)).transpose()?;
         let looked = match free {
-            Some(slot) => slot.on_worker(|worker| worker.renew()),
+            Some(slot) => slot.in_room(|room| room.renew()),
             None => self.beside(None, |running| look(running.tx, running.host)),
         };
         // A conflict at its end tells of a change, too.
@@ -294,53 +266,41 @@ impl Slots {
         looked.or_else(|error| if is_changing(&error) { Ok(()) } else { Err(error) })
     }
 
-    /// Waits for a free worker.
+    /// Waits for a worker, and takes a room.
     fn borrow(self: &Arc<Self>, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<Slot> {
-        self.wanting.fetch_add(1, Ordering::Relaxed);
-        let borrowed = self.borrow_one(goes_on);
-        self.wanting.fetch_sub(1, Ordering::Relaxed);
-        borrowed
+        self.slot(self.workers.take(Step::First, goes_on)?.ok_or_else(shut_down)?)
     }
 
-    fn borrow_one(self: &Arc<Self>, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<Slot> {
+    /// A room, with this worker.
+    fn slot(self: &Arc<Self>, token: WorkerToken) -> Result<Slot> {
         let mut pool = lock(&self.pool);
-        if let Some(berth) = pool.take_free() {
-            return Ok(self.slot(&pool, berth));
-        }
-        let bell = Arc::new(Condvar::new());
-        pool.line.push_back(Waiting { bell: bell.clone(), overdue: false });
-        loop {
-            let ended = if pool.closed { Err(shut_down()) } else { goes_on() };
-            let at = pool.line.iter().position(|one| Arc::ptr_eq(&one.bell, &bell));
-            let at = at.expect("it leaves the line only here");
-            if let Err(error) = ended {
-                pool.line.remove(at);
-                pool.wake_first();
-                return Err(error);
-            }
-            if at == 0
-                && let Some(berth) = pool.free.pop()
-            {
-                pool.line.pop_front();
-                pool.wake_first();
-                return Ok(self.slot(&pool, berth));
-            }
-            pool = bell.wait_timeout(pool, LOOK).unwrap_or_else(PoisonError::into_inner).0;
-            let own = pool.line.iter_mut().find(|one| Arc::ptr_eq(&one.bell, &bell));
-            own.expect("it leaves the line only here").overdue = true;
-        }
+        let place = pool.free.pop().or_else(|| {
+            let place: Place = Arc::new(Mutex::new(Some(pool.makes.clone()?())));
+            pool.rooms.push(place.clone());
+            Some(place)
+        });
+        drop(pool);
+        let Some(place) = place else {
+            self.workers.give(token);
+            return Err(shut_down());
+        };
+        let slot = Slot { slots: self.clone(), place };
+        // Refused, it would be in the pool again.
+        let mut token = Some(token);
+        let put = slot.in_room(|room| {
+            token.take().into_iter().for_each(|token| room.put(token));
+            Ok(())
+        });
+        token.into_iter().for_each(|token| self.workers.give(token));
+        put.map(|()| slot)
     }
 
-    fn slot(self: &Arc<Self>, pool: &Pool, berth: Berth) -> Slot {
-        let worker = pool.all.iter().position(|one| Arc::ptr_eq(one, &berth)).map_or(0, |at| at + 1);
-        Slot { slots: self.clone(), berth, worker: worker as u8 }
-    }
-
-    fn give_back(&self, berth: Berth) {
+    /// Nobody uses the room any more.
+    fn give_back(&self, place: &Place) {
         let mut pool = lock(&self.pool);
-        if pool.all.iter().any(|one| Arc::ptr_eq(one, &berth)) {
-            pool.free.push(berth);
-            pool.wake_first();
+        // Those of an earlier work are gone.
+        if pool.makes.is_some() && lock(place).is_some() {
+            pool.free.push(place.clone());
         }
     }
 
@@ -357,7 +317,7 @@ impl Slots {
         let slot = self.borrow(&mut || Ok(()))?;
         let mut made = None;
         let mut job = |running: &mut Running<'_>| job(running).map(|result| made = Some(result));
-        slot.on_worker(|worker| worker.whole(changes_catalog, &mut job))?;
+        slot.in_room(|room| room.whole(changes_catalog, &mut job))?;
         Ok(made.expect("the job has returned"))
     }
 
@@ -466,22 +426,6 @@ impl Slots {
         });
     }
 
-    /// The session that has a worker waits for a lock, or does no longer.
-    pub fn note_stuck(&self, worker: bool, begins: bool) {
-        match begins {
-            _ if !worker => 0,
-            true => self.stuck.fetch_add(1, Ordering::Relaxed),
-            false => self.stuck.fetch_sub(1, Ordering::Relaxed),
-        };
-    }
-
-    /// Whether all workers are lent to sessions that wait for locks, while others wait for a worker:
-    /// whoever could give a lock back is perhaps among these.
-    pub fn is_stuck(&self) -> bool {
-        let workers = lock(&self.pool).all.len();
-        self.wanting.load(Ordering::Relaxed) > 0 && self.stuck.load(Ordering::Relaxed) as usize >= workers
-    }
-
     /// The next number of a sequence: `nextval`. Not for sequences that the caller's own transaction has made
     /// or begun anew, which only that transaction can use (`sequence::take` is for these), and not from a job
     /// that itself runs aside.
@@ -505,35 +449,52 @@ impl Slots {
     }
 }
 
-/// A transaction on a worker that a session has borrowed. Dropped, it is rolled back.
+/// A transaction of a session. Dropped, it is rolled back.
 pub struct Slot {
     slots: Arc<Slots>,
-    berth: Berth,
-    worker: u8,
+    place: Place,
 }
 
 impl Slot {
-    /// The worker's number.
-    pub fn worker(&self) -> u8 {
-        self.worker
+    fn in_room<R>(&self, work: impl FnOnce(&mut dyn Room) -> Result<R>) -> Result<R> {
+        work(&mut **lock(&self.place).as_mut().ok_or_else(shut_down)?)
     }
 
-    fn on_worker<R>(&self, work: impl FnOnce(&mut dyn Worker) -> Result<R>) -> Result<R> {
-        work(&mut **lock(&self.berth).as_mut().ok_or_else(shut_down)?)
+    /// The number of the transaction among those of its host, by which others see what it waits for; `None`
+    /// while it has no worker.
+    pub fn number(&self) -> Option<u8> {
+        self.in_room(|room| Ok(room.number())).unwrap_or_default()
+    }
+
+    /// Waits for a worker, if it has none. `goes_on` is asked now and then meanwhile.
+    ///
+    /// # Errors
+    /// Those of `goes_on`; 57P01 if the host ends.
+    pub fn go_on(&self, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.in_room(|room| room.go_on(goes_on))
+    }
+
+    /// Gives its worker back: the statement is over, or waits.
+    pub fn rest(&self) {
+        // A room that was taken away has none.
+        let _ = self.in_room(|room| {
+            room.rest();
+            Ok(())
+        });
     }
 
     /// Runs a job in the transaction. After an error of the engine (40001 and the like) the transaction can
     /// only be rolled back.
     ///
     /// # Errors
-    /// Those of the job; 57P01 if the worker has been taken away.
+    /// Those of the job; 57P01 if the host ends.
     pub fn call<R>(&self, job: impl FnOnce(&mut Running<'_>) -> Result<R>) -> Result<R> {
         let (mut job, mut made) = (Some(job), None);
         let mut step = |running: &mut Running<'_>| {
             let job = job.take().expect("it is run once");
             job(running).map(|result| made = Some(result))
         };
-        self.on_worker(|worker| worker.step(&mut step))?;
+        self.in_room(|room| room.step(&mut step))?;
         Ok(made.expect("it was run"))
     }
 
@@ -541,45 +502,42 @@ impl Slot {
     /// half.
     ///
     /// # Errors
-    /// 57P01 if the worker has been taken away.
+    /// 57P01 if the host ends.
     pub fn announcements(&self) -> Result<u64> {
-        self.on_worker(|worker| Ok(worker.announcements()))
+        self.in_room(|room| Ok(room.announcements()))
     }
 
     /// Whether open transactions keep this host from taking over what a dead one had: one that waits for
     /// others has to end then, for they may wait for that.
     ///
     /// # Errors
-    /// 57P01 if the worker has been taken away.
+    /// 57P01 if the host ends.
     pub fn is_held_up(&self) -> Result<bool> {
-        self.on_worker(|worker| Ok(worker.is_held_up()))
+        self.in_room(|room| Ok(room.is_held_up()))
     }
 
     /// The transaction is to change the catalog: see invariant 4.
     ///
     /// # Errors
-    /// 57P01 if the worker has been taken away.
+    /// 57P01 if the host ends.
     pub fn announce(&self) -> Result<()> {
-        self.on_worker(|worker| {
-            worker.announce();
-            Ok(())
-        })
+        self.in_room(|room| room.announce())
     }
 
-    /// Commits, and returns once that is as durable as the host's sessions are; `rings` then.
+    /// Commits, and returns once that is as durable as the host's sessions are; `rings` then. `waits` is told
+    /// that it waits for that.
     ///
     /// # Errors
     /// 40001 and those of the engine; nothing has happened then, but after 40003 nobody knows.
-    pub fn commit(self, rings: Option<Bell>) -> Result<()> {
-        self.on_worker(|worker| worker.commit(rings))
+    pub fn commit(self, rings: Option<Bell>, waits: &mut dyn FnMut()) -> Result<()> {
+        self.in_room(|room| room.commit(rings, waits))
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Some(worker) = &mut *lock(&self.berth) {
-            worker.roll_back();
-        }
-        self.slots.give_back(self.berth.clone());
+        // One that cannot be had back is ended with the host.
+        let _ = self.in_room(|room| room.roll_back());
+        self.slots.give_back(&self.place);
     }
 }

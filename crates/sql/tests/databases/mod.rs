@@ -8,7 +8,7 @@ use liger_sql::exec::{EngineDatabase, SqlHost};
 use liger_sql::storage::slots::Slots;
 
 use crate::client::Fixed;
-use crate::support::pod;
+use crate::support::{self, pod};
 
 /// Runs `body` with a database of each host of a pod.
 pub fn with_pod(hosts: u8, workers: u8, body: impl FnOnce(&[EngineDatabase])) {
@@ -20,7 +20,11 @@ pub fn with_pod(hosts: u8, workers: u8, body: impl FnOnce(&[EngineDatabase])) {
 
 /// Runs `body` with the hosts of a pod.
 pub fn with_hosts(hosts: u8, workers: u8, body: impl FnOnce(&[Arc<SqlHost>])) {
-    let (_, joined) = pod(hosts);
+    with_hosts_of(pod(hosts).1, workers, body);
+}
+
+/// Runs `body` with these hosts.
+pub fn with_hosts_of(joined: Vec<support::SqlHost>, workers: u8, body: impl FnOnce(&[Arc<SqlHost>])) {
     std::thread::scope(|scope| {
         let mut all = Vec::new();
         for mut host in joined {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use liger_engine::Durability;
 use liger_engine::db::{Host, JoinOptions, Pod, PodConfig};
+use liger_engine::row::policy::{NoWait, WaitPolicy};
 use liger_fabric::HostId;
 use liger_fabric::native::MemorySpec;
 use liger_sql::catalog::HostCatalog;
@@ -25,10 +26,19 @@ pub struct SqlHost {
 
 /// A pod of so many hosts and four partitions each.
 pub fn pod(hosts: u8) -> (Pod, Vec<SqlHost>) {
+    pod_with(hosts, &NoWait)
+}
+
+/// As [`pod`], whose transactions wait so for locks.
+pub fn pod_with(hosts: u8, wait: &'static (dyn WaitPolicy + Sync)) -> (Pod, Vec<SqlHost>) {
     let config =
         PodConfig { partitions: 4 * u16::from(hosts), ..PodConfig::new(hosts, 3, 8 << 20, 96 << 20) };
     let pod = Pod::create(&MemorySpec::Memfd, &config, &Classes::schemas()).expect("a pod");
-    let join = |n| pod.join_with(HostId(n), JoinOptions::new(pod.plan())).expect("a free number");
+    let join = |n| {
+        let mut options = JoinOptions::new(pod.plan());
+        options.engine.wait = wait;
+        pod.join_with(HostId(n), options).expect("a free number")
+    };
     // All of them first: the catalog has rows in every host's memory.
     let joined: Vec<Host> = (0..hosts).map(join).collect();
     let hosts = joined.into_iter().map(|host| open(&pod, host)).collect();

@@ -41,7 +41,7 @@ const LOOKS: (u32, std::time::Duration) = (20_000, std::time::Duration::from_mic
 /// What a session uses, and how it waits.
 pub(super) struct Holding {
     process_id: i32,
-    interrupt: Arc<Interrupt>,
+    pub(super) interrupt: Arc<Interrupt>,
     surroundings: Box<dyn Surroundings>,
     timeouts_us: Cell<(i64, i64)>,
     /// Relations whose definitions the transaction has read.
@@ -179,7 +179,7 @@ impl EngineStore {
 
     /// Uses relations from here on, and waits for those who change them; whether the catalog is newer now.
     pub(super) fn hold_all(&self, relations: &[Oid]) -> Result<bool> {
-        if !self.has_worker() {
+        if !self.has_begun() {
             return Ok(false);
         }
         for relation in relations {
@@ -189,6 +189,7 @@ impl EngineStore {
                     // Held by a host that is gone, until it has been ruled out.
                     Held::Busy if self.has_waited_for(*relation) => {
                         self.holding.interrupt.check()?;
+                        self.rest();
                         nap(LOOKS.1);
                     }
                     Held::Busy => self.await_relation(*relation)?,
@@ -222,7 +223,7 @@ impl EngineStore {
         self.wait(relation)
     }
 
-    /// Waits until nobody changes a relation, on the transaction's worker if it has one.
+    /// Waits until nobody changes a relation.
     pub(crate) fn wait(&self, relation: Oid) -> Result<()> {
         self.wait_for_row((Lock::Relation(relation), Mode::Shared))
     }
@@ -241,7 +242,7 @@ impl EngineStore {
             return Ok(());
         }
         self.wait_for_row(CATALOG)?;
-        if self.has_worker() {
+        if self.has_begun() {
             self.host.slots.look()?;
             self.renew()?;
         }
@@ -312,7 +313,7 @@ impl EngineStore {
         advisory::unless_conflict(note(None).map(|_| true))
     }
 
-    /// Waits for a lock, on the transaction's worker if it has one.
+    /// Waits for a lock, and has no worker meanwhile.
     fn until(
         &self,
         held: advisory::Held,
@@ -320,10 +321,9 @@ impl EngineStore {
         take: &mut dyn FnMut(i64) -> Result<bool>,
     ) -> Result<()> {
         let own = &self.holding;
-        let worker = self.has_worker();
         let (host, process_id, interrupt) = (&self.host, own.process_id, &*own.interrupt);
         let (clock_us, timeouts_us) = (&|| own.surroundings.clock_us(), own.timeouts_us.get());
-        let waiter = Waiter { host, process_id, interrupt, clock_us, timeouts_us, worker };
+        let waiter = Waiter { host, process_id, interrupt, clock_us, timeouts_us };
         let (place, waits) = (own.interrupt.place(), Cell::new(false));
         let waited = waiter.until(held, look_us, &mut |begun| {
             if waits.get() && self.slot.borrow().as_ref().map_or(Ok(false), Slot::is_held_up)? {
@@ -331,18 +331,20 @@ impl EngineStore {
                     .note(Err(conflict("A host has died, and the others wait for this transaction.")));
             }
             let taken = take(begun);
-            if waits.get() || matches!(taken, Ok(true)) {
+            if matches!(taken, Ok(true)) {
+                return taken;
+            }
+            self.rest();
+            if waits.get() {
                 return taken;
             }
             // It waits: whoever waits for it is to be found.
             waits.set(true);
             own.interrupt.show(Place::Relation);
-            host.slots.note_stuck(worker, true);
             self.note_used().and(taken)
         });
         if waits.get() {
             own.interrupt.show(place);
-            host.slots.note_stuck(worker, false);
         }
         match waited {
             Ok(()) => _ = own.rows.borrow_mut().insert(held),

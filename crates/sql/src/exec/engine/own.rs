@@ -137,7 +137,7 @@ impl EngineStore {
 
     /// Drops all of them.
     pub(super) fn discard_all(&self) -> Result<()> {
-        if self.has_worker() {
+        if self.has_begun() {
             let own: Vec<Oid> = self.catalog().own_objects().map(|object| object.oid()).collect();
             return self
                 .change(true, |tx, working, _| own.iter().try_for_each(|oid| working.drop_object(tx, *oid)));

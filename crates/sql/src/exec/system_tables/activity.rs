@@ -81,8 +81,9 @@ fn waits_for(on: &SessionSystem<'_>, session: &Activity) -> (&'static str, &'sta
         (ActivityState::Active, Place::Turn) => ("Pod", "Turn"),
         (ActivityState::Active, Place::Lock) => ("Lock", "advisory"),
         (ActivityState::Active, Place::Relation) => ("Lock", "relation"),
-        (ActivityState::Active, Place::Worker(worker)) => {
-            match on.store.observed().map_or(Wait::None, |observed| observed.waits_of(worker)) {
+        (ActivityState::Active, Place::Log) => ("Pod", "Log"),
+        (ActivityState::Active, Place::Running(number)) => {
+            match on.store.observed().map_or(Wait::None, |observed| observed.waits_of(number)) {
                 Wait::Owner => ("Pod", "MoveIn"),
                 Wait::Lock => ("Lock", "Row"),
                 Wait::Log => ("Pod", "Log"),

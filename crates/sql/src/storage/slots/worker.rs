@@ -1,34 +1,25 @@
-//! The workers of a host at work: those that are lent, and worker 0.
-use std::sync::Arc;
+//! Worker 0 of a host at work, and what it has in common with those that are lent.
+
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use liger_engine::Durability;
 use liger_engine::Session;
-use liger_engine::instance::Wait;
-use liger_engine::row::policy::{NoWait, Patient};
-use liger_engine::row::{OwnedSession, RowSession};
-use liger_fabric::{Fabric, SyncAddr};
+use liger_engine::row::policy::NoWait;
+use liger_engine::row::{RowHost, RowSession};
+use liger_fabric::{Cx, Fabric};
 
 use super::{Bell, Order, Running, Slots, lock};
 use crate::catalog::HostCatalog;
 use crate::catalog::change::Working;
 use crate::error::{Result, SqlError, SqlState};
 use crate::observe::Painter;
-use crate::storage::access::{Access, RowAccess, attempt, is_conflict};
+use crate::storage::access::{Access, attempt, is_conflict};
 use crate::storage::garbage;
 use crate::storage::notices;
 use crate::storage::signals;
 use crate::storage::undo::UndoLog;
 
-/// The pod's counter in which changes of the catalog are announced.
-const DDL_COUNTER: u64 = 62;
-/// How long a change of the catalog waits for rows that others hold for a moment: who takes a picture of it.
-const DDL_WAIT_NS: u64 = 50_000_000;
-static CHANGE_WAIT: Patient =
-    Patient { writers_ns: DDL_WAIT_NS, readers_ns: DDL_WAIT_NS, colleagues_ns: 4 * DDL_WAIT_NS };
-/// How long somebody waits to see the newest catalog.
-const RENEW_NS: u64 = 200_000_000;
 /// How long a conflict of a transaction that has told nobody anything is retried, at most.
 const RETRY_NS: u64 = 5_000_000_000;
 /// How long worker 0 looks without rest after somebody wanted something: a host that puts many rows here asks
@@ -42,218 +33,12 @@ const SIGNALS_NS: u64 = 1_000_000;
 /// once: whoever wants something then waits for so many.
 const SWEEP: (u64, usize) = (500_000_000, 16);
 
-type Step<'s> = &'s mut dyn FnMut(&mut Running<'_>) -> Result<()>;
+pub(super) type Work<'s> = &'s mut dyn FnMut(&mut Running<'_>) -> Result<()>;
 
-/// A worker as sessions see it: over whatever memory.
-pub(super) trait Worker: Send {
-    /// Begins a transaction, with the newest picture of the catalog.
-    fn begin(&mut self, changes_catalog: bool) -> Result<()>;
-
-    /// The pod's counter of announced changes of the catalog.
-    fn announcements(&mut self) -> u64;
-
-    /// The transaction is to change the catalog, if that was not said when it began.
-    fn announce(&mut self);
-
-    /// Whether open transactions keep this host from taking over what a dead one had.
-    fn is_held_up(&mut self) -> bool;
-
-    /// Runs a step in it.
-    fn step(&mut self, step: Step<'_>) -> Result<()>;
-
-    /// Commits, waits until that is durable, and rings.
-    fn commit(&mut self, rings: Option<Bell>) -> Result<()>;
-
-    /// Undoes what is open, if anything.
-    fn roll_back(&mut self);
-
-    /// As [`renew`].
-    fn renew(&mut self) -> Result<()>;
-
-    /// Runs a transaction of one step, and again after conflicts.
-    fn whole(&mut self, changes_catalog: bool, step: Step<'_>) -> Result<()>;
-}
-
-/// A worker that is lent.
-struct Lent<F: Fabric> {
-    session: OwnedSession<F>,
-    slots: Arc<Slots>,
-    catalog: Arc<HostCatalog>,
-    working: Option<Working>,
-    undo: UndoLog,
-    /// It has announced a change of the catalog.
-    announced: bool,
-}
-
-pub(super) fn lend<F: Fabric + Send + 'static>(
-    slots: &Arc<Slots>,
-    catalog: &Arc<HostCatalog>,
-    mut session: OwnedSession<F>,
-    durability: Durability,
-) -> Box<dyn Worker> {
-    session.with(|session| session.set_durability(durability));
-    let (slots, catalog, undo) = (slots.clone(), catalog.clone(), UndoLog::default());
-    Box::new(Lent { session, slots, catalog, working: None, undo, announced: false })
-}
-
-impl<F: Fabric> Lent<F> {
-    /// After the end of a transaction.
-    fn leave(&mut self) {
-        if std::mem::take(&mut self.announced) {
-            self.session.with(|session| announce(session, false));
-        }
-        self.working = None;
-        self.undo = UndoLog::default();
-    }
-}
-
-/// Brings the host's picture of the catalog up to date if it may be old, and waits a little while that cannot
-/// be seen: somebody is committing a change, or was, and it cannot be told which. If it cannot be seen for so
-/// long, a host has died meanwhile, and nobody waits for that one again; the picture stays as it is.
-fn renew<F: Fabric>(session: &mut RowSession<'_, F>, catalog: &HostCatalog) -> Result<()> {
-    let started = session.cx().now_ns();
-    for turn in 1u32.. {
-        let announced = announcements(session);
-        if !catalog.may_be_old(announced) {
-            break;
-        }
-        match attempt(session, |tx| look(tx, catalog)) {
-            Ok(()) => {
-                catalog.has_seen(announced);
-                break;
-            }
-            Err(error) if error.state == SqlState::LOCK_NOT_AVAILABLE || is_conflict(&error) => {
-                if session.cx().now_ns() - started > RENEW_NS || catalog.was_in_vain(announced) {
-                    catalog.is_in_vain(announced);
-                    return if catalog.cached().version() == 0 { Err(error) } else { Ok(()) };
-                }
-                session.back_off(turn.min(4));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-impl<F: Fabric + Send> Worker for Lent<F> {
-    fn begin(&mut self, changes_catalog: bool) -> Result<()> {
-        self.announced = changes_catalog;
-        let Self { session, catalog, .. } = self;
-        let begun: Result<_> = session.with(|session| {
-            if changes_catalog {
-                announce(session, true);
-            }
-            renew(session, catalog)?;
-            session.begin()?;
-            Ok(catalog.cached())
-        });
-        let now = begun.inspect_err(|_| self.roll_back())?;
-        self.working = Some(Working::new(now));
-        Ok(())
-    }
-
-    fn announcements(&mut self) -> u64 {
-        self.session.with(announcements)
-    }
-
-    fn is_held_up(&mut self) -> bool {
-        self.session.with(|session| session.host().is_held_up())
-    }
-
-    fn step(&mut self, step: Step<'_>) -> Result<()> {
-        let Self { session, catalog: host, working, undo, .. } = self;
-        let catalog = working.as_mut().expect("a transaction has begun");
-        session.with(|session| step(&mut Running { tx: &mut access(session), catalog, undo, host }))
-    }
-
-    fn announce(&mut self) {
-        if !std::mem::replace(&mut self.announced, true) {
-            self.session.with(|session| announce(session, true));
-        }
-    }
-
-    fn commit(&mut self, rings: Option<Bell>) -> Result<()> {
-        let announced = std::mem::take(&mut self.announced);
-        let observed = self.slots.observed();
-        let ended = self.session.with(|session| {
-            let ended = session.commit();
-            if announced {
-                announce(session, false);
-            }
-            observed.count(session.cx().worker().0, ended.is_ok());
-            ended?;
-            settle(session)?;
-            rings.into_iter().for_each(|bell| ring(session, bell));
-            Ok(())
-        });
-        self.leave();
-        ended
-    }
-
-    fn roll_back(&mut self) {
-        if self.session.is_open() {
-            let observed = self.slots.observed();
-            self.session.with(|session| {
-                session.roll_back();
-                observed.count(session.cx().worker().0, false);
-            });
-        }
-        self.leave();
-    }
-
-    fn renew(&mut self) -> Result<()> {
-        let Self { session, catalog, .. } = self;
-        session.with(|session| renew(session, catalog))
-    }
-
-    fn whole(&mut self, changes_catalog: bool, step: Step<'_>) -> Result<()> {
-        self.announced = changes_catalog;
-        let Self { session, catalog, .. } = self;
-        let ended = session.with(|session| {
-            if changes_catalog {
-                announce(session, true);
-            }
-            run_whole(session, catalog, true, step)
-        });
-        self.leave();
-        ended?;
-        self.session.with(settle)
-    }
-}
-
-impl<F: Fabric> Drop for Lent<F> {
-    fn drop(&mut self) {
-        if self.announced {
-            self.session.with(|session| announce(session, false));
-        }
-    }
-}
-
-fn access<'a, 'h, F: Fabric>(session: &'a mut RowSession<'h, F>) -> RowAccess<'a, 'h, F> {
-    let (host, cx) = (session.host(), session.cx());
-    RowAccess::new(session.opened(), host, cx)
-}
-
-fn ddl<F: Fabric>(session: &RowSession<'_, F>) -> SyncAddr {
-    session.host().plan().counter(DDL_COUNTER)
-}
-
-fn announcements<F: Fabric>(session: &mut RowSession<'_, F>) -> u64 {
-    session.cx().load(ddl(session))
-}
-
-/// Tells all hosts that a change of the catalog begins, or has ended: how many there are is in the lower
-/// half of the counter.
-fn announce<F: Fabric>(session: &mut RowSession<'_, F>, begins: bool) {
-    let add = if begins { (1 << 32) + 1 } else { (1 << 32) - 1 };
-    session.cx().fetch_add(ddl(session), add);
-    session.set_wait(begins.then_some(&CHANGE_WAIT));
-}
-
-fn ring<F: Fabric>(session: &RowSession<'_, F>, bell: Bell) {
-    session.cx().fetch_add(session.host().plan().counter(bell.counter()), 1);
+pub(super) fn ring<F: Fabric>(cx: &Cx<F>, host: &RowHost, bell: Bell) {
+    cx.fetch_add(host.plan().counter(bell.counter()), 1);
     // Worker 0 of a host on which somebody waits for it may sleep.
-    session.wake_hosts();
+    host.wake_hosts(cx);
 }
 
 /// How often a bell has rung.
@@ -277,11 +62,11 @@ pub(super) fn look(tx: &mut dyn Access, catalog: &HostCatalog) -> Result<()> {
     })
 }
 
-fn run_whole<F: Fabric>(
+pub(super) fn run_whole<F: Fabric>(
     session: &mut RowSession<'_, F>,
     catalog: &HostCatalog,
     reads_catalog: bool,
-    step: Step<'_>,
+    step: Work<'_>,
 ) -> Result<()> {
     let cx = session.cx();
     let started = cx.now_ns();
@@ -313,13 +98,10 @@ fn run_whole<F: Fabric>(
 /// Waits until the last transaction is durable.
 fn settle<F: Fabric>(session: &mut RowSession<'_, F>) -> Result<()> {
     let ticket = session.ticket();
-    let (host, worker) = (session.host(), session.cx().worker());
-    let mut waiting = None;
     let wants = session.durability() == Durability::Storage;
     let mut turns = 0;
     while wants && !session.is_durable(ticket)? {
         turns += 1;
-        waiting.get_or_insert_with(|| host.waits().begin(worker, Wait::Log));
         // Storage takes longer than a few turns.
         if turns > 16 { session.sleep_for(ticket) } else { session.wait_a_turn() }
     }
@@ -397,7 +179,7 @@ impl Attendant<'_> {
             None => self.hand_over(session),
         };
         if let (Ok(()), Some(bell)) = (&ended, order.rings) {
-            ring(session, bell);
+            ring(session.cx(), session.host(), bell);
         }
         match (&order.said, ended) {
             // Who is gone waits for nothing.

@@ -1,0 +1,216 @@
+//! Transactions that belong to no worker.
+//!
+//! [`RowSession`] borrows its worker's context and its host, so it lives on the stack of one thread, and its
+//! transaction with it. Who serves clients on threads of their own keeps a [`DetachedTxn`] for each instead,
+//! and runs its steps with a worker from the pool (pool.rs). A transaction that rests between two steps,
+//! because its client thinks or it waits for something, holds its locks and no worker; nor does one that
+//! waits for a row's lock in the middle of a step (retry.rs).
+//!
+//! Invariants:
+//! 1. One thread uses a transaction at a time.
+//! 2. What a transaction holds is with the session or in its state, also after a panic of whoever uses it.
+//! 3. A transaction's locks name its number while it runs. While it rests they name that number, too, or if
+//!    numbers are scarce `Holder::PARKED` (parking.rs). Nothing of that is seen by other hosts: to them, the
+//!    host holds its rows all the time.
+//! 4. A transaction that is open is ended by whoever has it, on some worker, before it is dropped.
+
+use liger_fabric::{Cx, Fabric, WorkerId};
+
+use super::host::RowHost;
+use super::parking::Hold;
+use super::pool::{WorkerPool, WorkerToken};
+use super::session::{Course, RowSession, sleep_for};
+use super::transaction::{RowTxn, TxnState};
+use crate::txn::{Durability, TxnError};
+
+/// How long who finds no number waits for one.
+const REST_NS: u64 = 50_000;
+
+/// A transaction, or room for the next one, that no worker has at present.
+pub struct DetachedTxn(Option<Rest>);
+
+/// What is left of a session that rests.
+struct Rest {
+    txn: Box<TxnState>,
+    course: Course,
+    number: Number,
+}
+
+/// What the locks of a transaction that rests name.
+enum Number {
+    /// Nothing: it has none.
+    None,
+    /// Its number: its next step follows at once.
+    Kept,
+    /// Its number, as one of those that may.
+    Resting,
+    /// `Holder::PARKED`; what it has of each row that it holds.
+    Parked(Vec<Hold>),
+}
+
+/// A session in use: its state goes back when the use ends, however that is.
+struct Attached<'s, F: Fabric> {
+    session: Option<RowSession<'s, F>>,
+    token: &'s mut Option<WorkerToken>,
+    state: &'s mut Option<Rest>,
+}
+
+impl<F: Fabric> Drop for Attached<'_, F> {
+    fn drop(&mut self) {
+        let Some(RowSession { mut txn, course }) = self.session.take() else { return };
+        let number = txn.detach(course.open);
+        *self.token = txn.token.take();
+        *self.state = Some(Rest { txn: txn.state, course, number });
+    }
+}
+
+impl Rest {
+    fn is_kept(&self) -> bool {
+        matches!(self.number, Number::Kept)
+    }
+}
+
+impl DetachedTxn {
+    /// Room for transactions of a host, one after the other, each as durable as said.
+    pub fn new<F: Fabric>(cx: &Cx<F>, host: &RowHost, durability: Durability) -> Self {
+        let txn = Box::new(TxnState::new(cx, host));
+        let mut course = Course::default();
+        course.durability = durability;
+        Self(Some(Rest { txn, course, number: Number::None }))
+    }
+
+    /// Runs a step of it on the calling thread, as the worker whose token this is, or another one of its pool
+    /// if it waits in between.
+    ///
+    /// # Panics
+    /// If there is no token.
+    pub fn attach<F: Fabric, R>(
+        &mut self,
+        (cx, host): (&Cx<F>, &RowHost),
+        (pool, token): (&WorkerPool, &mut Option<WorkerToken>),
+        work: impl FnOnce(&mut RowSession<'_, F>) -> R,
+    ) -> R {
+        let Rest { txn: state, course, number } = self.0.take().expect("it is back after each use");
+        let worker = token.as_ref().expect("a step has a worker").worker();
+        let txn = RowTxn { cx, host, state, token: token.take(), pool: Some(pool) };
+        let mut attached = Attached { session: Some(RowSession { txn, course }), token, state: &mut self.0 };
+        let session = attached.session.as_mut().expect("taken when it is dropped");
+        session.txn.run_as(worker);
+        session.txn.go_on(number);
+        work(session)
+    }
+
+    /// Its worker is given back: its next step may be a long way off.
+    pub fn rest<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost) {
+        let Some(Rest { txn: state, course, number: Number::Kept }) = self.0.take_if(|rest| rest.is_kept())
+        else {
+            return;
+        };
+        let mut txn = RowTxn { cx, host, state, token: None, pool: None };
+        let number = txn.rest();
+        self.0 = Some(Rest { txn: txn.state, course, number });
+    }
+
+    fn resting(&self) -> &Rest {
+        self.0.as_ref().expect("it is back after each use")
+    }
+
+    /// Whether its last transaction is as durable as said. That needs no worker.
+    ///
+    /// # Errors
+    /// As [`crate::Session::is_durable`].
+    pub fn is_durable<F: Fabric>(&self, cx: &Cx<F>, host: &RowHost) -> Result<bool, TxnError> {
+        let course = &self.resting().course;
+        match course.durability {
+            Durability::Storage => course.is_durable(cx, host, course.last),
+            _ => Ok(true),
+        }
+    }
+
+    /// Sleeps until it may be, but not long.
+    pub fn sleep_until_durable<F: Fabric>(&self, cx: &Cx<F>, host: &RowHost) {
+        sleep_for(cx, host, self.resting().course.last);
+    }
+
+    /// The number of the transaction that is open, by which others see what it waits for
+    /// ([`Waits::of`](crate::instance::Waits::of)); `None` while it rests.
+    pub fn number(&self) -> Option<u8> {
+        let rest = self.resting();
+        rest.is_kept().then_some(rest.txn.me.index() as u8)
+    }
+
+    /// Whether a transaction has begun and not ended.
+    pub fn is_open(&self) -> bool {
+        self.0.as_ref().is_some_and(|rest| rest.course.open)
+    }
+}
+
+impl Drop for DetachedTxn {
+    fn drop(&mut self) {
+        debug_assert!(!self.is_open() || std::thread::panicking(), "dropped with all that it holds");
+    }
+}
+
+impl<F: Fabric> RowTxn<'_, F> {
+    /// It has a worker again.
+    fn go_on(&mut self, number: Number) {
+        let open = &self.host.transactions;
+        match number {
+            Number::None => {
+                while !open.take_number(&mut self.state.me) {
+                    self.rest_without_worker(REST_NS, false);
+                }
+            }
+            Number::Kept => {}
+            Number::Resting => open.go_on(),
+            Number::Parked(holds) => {
+                while !open.unpark(self.state.round, &mut self.state.me) {
+                    self.rest_without_worker(REST_NS, false);
+                }
+                self.take_over(&holds);
+            }
+        }
+    }
+
+    /// A step is over.
+    fn detach(&self, is_open: bool) -> Number {
+        if is_open {
+            return Number::Kept;
+        }
+        self.host.transactions.give_number(self.state.me);
+        Number::None
+    }
+
+    /// Its next step may be a long way off.
+    fn rest(&mut self) -> Number {
+        let open = &self.host.transactions;
+        if open.may_rest() {
+            return Number::Resting;
+        }
+        let holds = self.park();
+        open.park(self.state.me, self.state.round);
+        Number::Parked(holds)
+    }
+
+    fn run_as(&mut self, worker: WorkerId) {
+        self.cx.run_as(worker);
+        self.state.core.run_by(self.cx.host(), worker);
+    }
+
+    /// Rests in the middle of a step, without a latch. If its worker is from a pool others have it meanwhile,
+    /// and it goes on as any worker of that; `long`: it has waited so long that others may begin in its
+    /// place.
+    pub(super) fn rest_without_worker(&mut self, rest_ns: u64, long: bool) {
+        let Some(pool) = self.pool else { return self.cx.rest(rest_ns) };
+        pool.lay_down(self.token.take().expect("a step has a worker"), long);
+        self.cx.rest(rest_ns);
+        let token = loop {
+            if let Some(token) = pool.pick_up(long) {
+                break token;
+            }
+            self.cx.rest(REST_NS);
+        };
+        self.run_as(token.worker());
+        self.token = Some(token);
+    }
+}

@@ -1,0 +1,142 @@
+//! Locks of transactions that rest without a number: they name [`Holder::PARKED`], and count.
+//!
+//! Invariants:
+//! 1. A row names `PARKED` as a reader (or reader of its gap) exactly while some parked transaction is one,
+//!    and says how many are: in the row's `aux` word, or in its entry. A writer is alone.
+//! 2. A row is renamed under one hold of its latch: whoever looks sees a row that is held before, in between
+//!    and afterwards, and the host's part of the lock (the tuple cell) is not touched.
+
+use liger_fabric::{Fabric, LatchGuard};
+
+use super::partition::{Partition, RowId, TablePart, reach};
+use super::remote::Entry;
+use super::transaction::{Place, RowTxn};
+use crate::instance::Holder;
+
+/// What a transaction has of a row that it holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Hold {
+    reads: bool,
+    gap: bool,
+    writes: bool,
+}
+
+/// The locks of a row, wherever they are kept.
+struct Locks<'a> {
+    readers: &'a mut u32,
+    gap: &'a mut u32,
+    writer: &'a mut u8,
+    /// Of parked transactions.
+    parked_readers: &'a mut u16,
+    parked_gap: &'a mut u16,
+}
+
+impl Locks<'_> {
+    fn park(&mut self, me: Holder) -> Hold {
+        let (mine, parked) = (me.bit(), Holder::PARKED.bit());
+        let hold = Hold {
+            reads: *self.readers & mine != 0,
+            gap: *self.gap & mine != 0,
+            writes: *self.writer == me.writer(),
+        };
+        debug_assert!(hold.reads || hold.writes, "it holds the row");
+        let pairs = [
+            (&mut *self.readers, &mut *self.parked_readers, hold.reads),
+            (self.gap, self.parked_gap, hold.gap),
+        ];
+        for (bits, count, has) in pairs {
+            if has {
+                *bits = *bits & !mine | parked;
+                *count = count.checked_add(1).expect("fewer than 65,536 transactions are open");
+            }
+        }
+        if hold.writes {
+            *self.writer = Holder::PARKED.writer();
+        }
+        hold
+    }
+
+    fn take_over(&mut self, me: Holder, hold: Hold) {
+        let (mine, parked) = (me.bit(), Holder::PARKED.bit());
+        let pairs = [
+            (&mut *self.readers, &mut *self.parked_readers, hold.reads),
+            (self.gap, self.parked_gap, hold.gap),
+        ];
+        for (bits, count, has) in pairs {
+            if has {
+                debug_assert!(*bits & parked != 0 && *bits & mine == 0 && *count > 0, "it is parked here");
+                *count -= 1;
+                *bits = (if *count == 0 { *bits & !parked } else { *bits }) | mine;
+            }
+        }
+        if hold.writes {
+            debug_assert_eq!(*self.writer, Holder::PARKED.writer(), "it writes the row");
+            *self.writer = me.writer();
+        }
+    }
+}
+
+/// The locks of a row of this host.
+fn of_row<R>(part: &mut TablePart, row: RowId, work: impl FnOnce(&mut Locks<'_>) -> R) -> R {
+    let (mut holders, aux) = (part.rows.holders(row), part.rows.aux(row));
+    let (mut parked_readers, mut parked_gap) = (aux as u16, (aux >> 16) as u16);
+    let done = work(&mut Locks {
+        readers: &mut holders.readers,
+        gap: &mut holders.gap,
+        writer: &mut holders.writer,
+        parked_readers: &mut parked_readers,
+        parked_gap: &mut parked_gap,
+    });
+    part.rows.set_holders(row, holders);
+    part.rows.set_aux(row, u32::from(parked_readers) | u32::from(parked_gap) << 16);
+    done
+}
+
+/// The locks of this host's transactions on a row of another host.
+fn of_entry<R>(entry: &mut Entry, work: impl FnOnce(&mut Locks<'_>) -> R) -> R {
+    // Its gap is the owner's.
+    let (mut gap, mut parked_gap) = (0, 0);
+    work(&mut Locks {
+        readers: &mut entry.readers,
+        gap: &mut gap,
+        writer: &mut entry.writer,
+        parked_readers: &mut entry.parked,
+        parked_gap: &mut parked_gap,
+    })
+}
+
+impl<F: Fabric> RowTxn<'_, F> {
+    /// Its locks name its number no more; what it has of each row.
+    pub(super) fn park(&mut self) -> Vec<Hold> {
+        let (me, mut holds) = (self.state.me, Vec::with_capacity(self.state.held.len()));
+        self.each_held(|_, locks| holds.push(locks.park(me)));
+        holds
+    }
+
+    /// Its locks name its number again.
+    pub(super) fn take_over(&mut self, holds: &[Hold]) {
+        let me = self.state.me;
+        assert_eq!(holds.len(), self.state.held.len(), "a transaction that is parked takes no locks");
+        self.each_held(|i, locks| locks.take_over(me, holds[i]));
+    }
+
+    fn each_held(&self, mut work: impl FnMut(usize, &mut Locks<'_>)) {
+        let (cx, host) = (self.cx, self.host);
+        let mut latched: Option<LatchGuard<'_, Partition>> = None;
+        for (i, place) in self.state.held.iter().enumerate() {
+            match *place {
+                Place::Own { partition, table, row } => {
+                    let part = reach(&mut latched, partition, |p| host.partition(cx, p)).table(table);
+                    of_row(part, row, |locks| work(i, locks));
+                }
+                Place::Foreign(row) => {
+                    latched = None;
+                    let hash = self.state.foreign[row as usize].hash;
+                    let mut shard = host.remote.shard(cx, hash);
+                    let entry = shard.get_mut(&hash).expect("a held row has its entry");
+                    of_entry(entry, |locks| work(i, locks));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! A host's workers, lent to transactions for as long as these do something.
+//!
+//! A worker is a number, a ring of the log and a mailbox; there are at most 31 on a host, and usually a few.
+//! Transactions are many: one that waits, for its client, for a lock, or until it is durable, holds none. So
+//! threads of their own run steps of transactions, each with a [`WorkerToken`] from the pool.
+//!
+//! Invariants:
+//! 1. There are so many tokens as workers were lent; whoever has one may run as that worker, and nobody else.
+//! 2. Who begins a transaction is admitted only while fewer transactions do something than there are workers:
+//!    more of them at once would only be more in each other's way. A transaction that goes on, and may hold
+//!    what others wait for, is admitted always, and comes before those.
+//! 3. A transaction that waits for a row's lock lays its worker down, and counts as doing something for a
+//!    short time yet: who waits long keeps nobody from beginning.
+//! 4. Who has just come overtakes those in line only until the first of these has waited for [`LOOK`].
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use liger_fabric::{Cx, Fabric, WorkerId};
+
+use super::host::RowHost;
+use crate::log::WorkerLog;
+
+/// How often who waits for a worker looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The right to run as one of a host's workers, and that worker's ring of the log.
+#[derive(Debug)]
+pub struct WorkerToken {
+    pub(super) worker: WorkerId,
+    pub(super) log: Option<WorkerLog>,
+}
+
+impl WorkerToken {
+    /// Of a worker of the caller's host. There is one of them at a time.
+    pub fn new<F: Fabric>(cx: &Cx<F>, host: &RowHost, worker: WorkerId) -> Self {
+        Self { worker, log: host.log.as_ref().map(|log| log.worker(cx, worker)) }
+    }
+
+    /// The worker's number.
+    pub fn worker(&self) -> WorkerId {
+        self.worker
+    }
+}
+
+/// What a transaction wants a worker for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Its first step.
+    First,
+    /// Another one.
+    Next,
+}
+
+/// Somebody in line.
+struct Waiting {
+    bell: Arc<Condvar>,
+    /// It has waited for [`LOOK`], or was woken and found that somebody else was faster.
+    overdue: bool,
+}
+
+#[derive(Default)]
+struct State {
+    free: Vec<WorkerToken>,
+    lent: usize,
+    /// Transactions that do something, or have begun to wait for a lock in the middle of a step.
+    active: usize,
+    first: VecDeque<Waiting>,
+    next: VecDeque<Waiting>,
+    closed: bool,
+}
+
+impl State {
+    fn line(&mut self, step: Step) -> &mut VecDeque<Waiting> {
+        match step {
+            Step::First => &mut self.first,
+            Step::Next => &mut self.next,
+        }
+    }
+
+    /// A worker for whoever is next in this line.
+    fn take(&mut self, step: Step) -> Option<WorkerToken> {
+        let admitted = match step {
+            Step::First => self.active < self.lent && self.next.is_empty(),
+            Step::Next => true,
+        };
+        let token = admitted.then(|| self.free.pop())??;
+        self.active += 1;
+        Some(token)
+    }
+
+    /// A worker for somebody who has just come.
+    fn take_at_once(&mut self, step: Step) -> Option<WorkerToken> {
+        let may = !self.closed && self.line(step).front().is_none_or(|first| !first.overdue);
+        may.then(|| self.take(step))?
+    }
+
+    /// Wakes the first in line for whom there is something.
+    fn wake(&self) {
+        let may_begin = self.active < self.lent;
+        let first = self.next.front().or(if may_begin { self.first.front() } else { None });
+        if let (Some(first), false) = (first, self.free.is_empty()) {
+            first.bell.notify_one();
+        }
+    }
+}
+
+/// The workers of a host that are lent. Shared by all that borrow them.
+#[derive(Default)]
+pub struct WorkerPool(Mutex<State>);
+
+impl WorkerPool {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// These are lent, in place of all that were before.
+    pub fn fill(&self, tokens: Vec<WorkerToken>) {
+        let mut state = self.state();
+        (state.lent, state.free, state.active) = (tokens.len(), tokens, 0);
+        let all = state.first.iter().chain(&state.next);
+        all.for_each(|one| one.bell.notify_one());
+    }
+
+    /// Whoever wants a worker is refused, and who waits.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.first.iter().chain(&state.next).for_each(|one| one.bell.notify_one());
+    }
+
+    /// Whoever wants a worker waits for it again.
+    pub fn open(&self) {
+        self.state().closed = false;
+    }
+
+    /// Whether it is closed.
+    pub fn is_closed(&self) -> bool {
+        self.state().closed
+    }
+
+    /// Workers that nobody uses.
+    pub fn idle(&self) -> usize {
+        self.state().free.len()
+    }
+
+    /// A worker, if there is one for this step now.
+    pub fn try_take(&self, step: Step) -> Option<WorkerToken> {
+        self.state().take_at_once(step)
+    }
+
+    /// A worker for this step; waits for it, and asks `goes_on` now and then. `None`: the pool is closed.
+    ///
+    /// # Errors
+    /// Those of `goes_on`.
+    pub fn take<E>(
+        &self,
+        step: Step,
+        mut goes_on: impl FnMut() -> Result<(), E>,
+    ) -> Result<Option<WorkerToken>, E> {
+        let mut state = self.state();
+        if let Some(token) = state.take_at_once(step) {
+            return Ok(Some(token));
+        }
+        let bell = Arc::new(Condvar::new());
+        state.line(step).push_back(Waiting { bell: bell.clone(), overdue: false });
+        loop {
+            let ended = if state.closed { Some(Ok(None)) } else { goes_on().err().map(Err) };
+            let at = state.line(step).iter().position(|one| Arc::ptr_eq(&one.bell, &bell));
+            let at = at.expect("it leaves the line only here");
+            let token = if ended.is_none() && at == 0 { state.take(step) } else { None };
+            if ended.is_some() || token.is_some() {
+                state.line(step).remove(at);
+                state.wake();
+                return ended.unwrap_or(Ok(token));
+            }
+            state = bell.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            let own = state.line(step).iter_mut().find(|one| Arc::ptr_eq(&one.bell, &bell));
+            own.expect("it leaves the line only here").overdue = true;
+        }
+    }
+
+    /// A worker for who ends what is left after [`WorkerPool::close`], if there is one now.
+    pub fn take_at_last(&self) -> Option<WorkerToken> {
+        debug_assert!(self.is_closed(), "others come before");
+        let mut state = self.state();
+        let token = state.free.pop()?;
+        state.active += 1;
+        Some(token)
+    }
+
+    /// The step is over.
+    pub fn give(&self, token: WorkerToken) {
+        let mut state = self.state();
+        state.active -= 1;
+        state.free.push(token);
+        state.wake();
+    }
+
+    /// The transaction waits in the middle of its step; `long`: others may begin in its place.
+    pub(super) fn lay_down(&self, token: WorkerToken, long: bool) {
+        let mut state = self.state();
+        state.active -= usize::from(long);
+        state.free.push(token);
+        state.wake();
+    }
+
+    /// It goes on; `long` as before. Not refused when the pool is closed: its step is still to end.
+    pub(super) fn pick_up(&self, long: bool) -> Option<WorkerToken> {
+        let mut state = self.state();
+        let token = state.free.pop()?;
+        state.active += usize::from(long);
+        Some(token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(workers: u8) -> WorkerPool {
+        let pool = WorkerPool::default();
+        pool.fill((1..=workers).map(|worker| WorkerToken { worker: WorkerId(worker), log: None }).collect());
+        pool
+    }
+
+    #[test]
+    fn who_begins_is_admitted_while_fewer_are_at_work_than_there_are_workers() {
+        let pool = pool(2);
+        let take = |step| pool.try_take(step);
+        let (one, two) = (take(Step::First).expect("free"), take(Step::First).expect("free"));
+        assert!(take(Step::Next).is_none(), "both are in use");
+        pool.lay_down(one, false);
+        assert!(take(Step::First).is_none(), "two are at work, one of which waits");
+        let next = take(Step::Next).expect("one is laid down");
+        assert!(pool.pick_up(false).is_none());
+        pool.give(next);
+        let one = pool.pick_up(false).expect("given back");
+        pool.lay_down(one, true);
+        let other = take(Step::First).expect("it waits long");
+        assert!(pool.pick_up(true).is_none());
+        pool.give(other);
+        let one = pool.pick_up(true).expect("given back");
+        pool.give(one);
+        pool.give(two);
+        assert!(take(Step::First).is_some() && take(Step::First).is_some() && pool.idle() == 0);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "those who wait are threads")]
+    fn who_waits_gets_the_next_one_or_is_told_that_there_is_none() {
+        let pool = pool(1);
+        let token = pool.try_take(Step::First).expect("free");
+        let stopped = pool.take(Step::First, || Err("enough"));
+        assert_eq!(stopped.err(), Some("enough"));
+        std::thread::scope(|scope| {
+            let waits = |step| pool.take(step, || Ok::<(), ()>(())).expect("it is not stopped");
+            let (next, first) =
+                (scope.spawn(move || waits(Step::Next)), scope.spawn(move || waits(Step::First)));
+            let waiting = |state: MutexGuard<'_, State>| state.first.len() + state.next.len();
+            while waiting(pool.state()) < 2 {
+                std::thread::yield_now();
+            }
+            pool.give(token);
+            let token = next.join().expect("it does not panic").expect("it goes on before others begin");
+            assert!(!first.is_finished());
+            pool.give(token);
+            assert!(first.join().expect("it does not panic").is_some(), "the only one");
+        });
+        pool.close();
+        assert!(pool.take(Step::Next, || Ok::<(), ()>(())).expect("it is not stopped").is_none());
+        assert!(pool.try_take(Step::Next).is_none() && pool.is_closed());
+    }
+}
