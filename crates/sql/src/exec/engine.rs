@@ -13,17 +13,19 @@
 
 mod computed;
 mod hold;
+mod lookup;
 mod names;
 mod numbers;
 mod own;
 mod points;
-mod scans;
 mod shape;
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use super::store::{Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
+use super::store::{
+    Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Store, Suspended, Tolerated, lost,
+};
 use crate::catalog::change::{Kept, Working};
 use crate::catalog::definition::touched;
 use crate::catalog::object::{Index, Object, Rule, Table};
@@ -46,9 +48,8 @@ use crate::types::Oid;
 use crate::types::value::Value;
 use computed::Computing;
 use hold::Holding;
-use names::{engine_key, found, plain_row, row_key};
+use names::{engine_key, found, plain_row, row_key, scan_range};
 use own::Own;
-use scans::{SCANS_MAX, Stopped};
 
 /// What all sessions of a host share: its workers and its catalog.
 pub struct SqlHost {
@@ -70,9 +71,6 @@ pub(crate) struct EngineStore {
     /// Changes of the catalog by this transaction.
     changes: Cell<u64>,
     points: RefCell<Vec<Point>>,
-    stopped: RefCell<Vec<Stopped>>,
-    /// How many scans have stopped: the last number.
-    scans: Cell<u64>,
     broken: Cell<bool>,
     uncommitted: Cell<bool>,
     /// What is rung after the commit.
@@ -103,8 +101,6 @@ impl EngineStore {
             catalog,
             changes: Cell::new(0),
             points: RefCell::default(),
-            stopped: RefCell::default(),
-            scans: Cell::new(0),
             broken: Cell::new(false),
             uncommitted: Cell::new(false),
             rings: Cell::new(None),
@@ -167,9 +163,8 @@ impl EngineStore {
         }
     }
 
-    /// After a statement: a scan goes on only within it, and a transaction that met a conflict is over.
+    /// After a statement: a transaction that met a conflict is over.
     pub(crate) fn after_statement(&self) {
-        self.stopped.borrow_mut().clear();
         if self.broken.get() {
             self.slot.take();
             self.give_back();
@@ -260,7 +255,6 @@ impl EngineStore {
             }
             false => self.changes.set(self.changes.get() + 1),
         }
-        self.stopped.borrow_mut().clear();
         result
     }
 
@@ -419,9 +413,13 @@ impl Store for EngineStore {
             cursor.done = true;
             return self.get(&rows, range, purpose);
         }
-        let mut scan = self.resume(&rows, (range, purpose), cursor, limit)?;
+        let mut scan = match cursor.suspended.take() {
+            Some(Suspended::Scan(scan)) => scan,
+            _ => Box::new(self.step(|tx, _, _| rows.scan(tx, &scan_range(range, purpose, limit)))?),
+        };
         let mut batch = Vec::new();
         self.step(|tx, _, _| {
+            let before = scan.visited();
             while batch.len() < limit {
                 let Some(row) = scan.next(tx, &rows)? else { break };
                 let row = match purpose {
@@ -430,19 +428,11 @@ impl Store for EngineStore {
                 };
                 batch.extend(row.map(found));
             }
+            self.host.slots.observed().count_rows(tx.worker(), scan.visited() - before);
             Ok(())
         })?;
         cursor.done = batch.len() < limit;
-        if let (false, Some(last)) = (cursor.done, batch.last()) {
-            cursor.after = Some(last.key.clone());
-            cursor.kept = self.scans.get() + 1;
-            self.scans.set(cursor.kept);
-            let mut stopped = self.stopped.borrow_mut();
-            if stopped.len() == SCANS_MAX {
-                stopped.remove(0);
-            }
-            stopped.push(Stopped { number: cursor.kept, scan });
-        }
+        cursor.suspended = (!cursor.done).then_some(Suspended::Scan(scan));
         Ok(batch)
     }
 

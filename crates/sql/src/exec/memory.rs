@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use super::rows::{compare_values, same};
 use super::session::OWN_SCHEMA;
-use super::store::{Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
+use super::store::{
+    Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Store, Suspended, Tolerated, lost,
+};
 use super::table::within;
 use crate::bind::tree::SortKey;
 use crate::catalog::first_objects;
@@ -294,9 +296,13 @@ impl Store for Memory {
         cursor: &mut Cursor,
         limit: usize,
     ) -> Result<Vec<Found>> {
-        let batch = self.scan_after(table, range, cursor.after.as_ref(), limit)?;
+        let after = match &cursor.suspended {
+            Some(Suspended::Behind(key)) => Some(key),
+            _ => None,
+        };
+        let batch = self.scan_after(table, range, after, limit)?;
         cursor.done = batch.len() < limit;
-        cursor.after = batch.last().map(|found| found.key.clone());
+        cursor.suspended = batch.last().map(|found| Suspended::Behind(found.key.clone()));
         Ok(batch)
     }
 

@@ -5,6 +5,7 @@
 //! 2. A scan may return more rows than its bounds ask for, never fewer: the caller checks its predicates
 //!    again. It returns them in the index's order where [`Store::ordered`] says so.
 //! 3. The catalog's calls see what this transaction has changed.
+//! 4. A scan's state is its cursor's: however many are open, each goes on where it is.
 use std::sync::Arc;
 
 use super::SqlHost;
@@ -14,6 +15,7 @@ use crate::observe::Observed;
 use crate::storage::access::Traffic;
 use crate::storage::census::TableCensus;
 use crate::storage::notices::Notice;
+use crate::storage::scan::Scan;
 use crate::types::Oid;
 use crate::types::value::Value;
 
@@ -55,15 +57,21 @@ pub struct Found {
     pub values: Vec<Value>,
 }
 
-/// How far a scan has come. A new one stands before the first row.
-#[derive(Debug, Default)]
+/// A scan between two calls. A new one stands before the first row; it is good for one statement.
+#[derive(Default)]
 pub struct Cursor {
-    /// The last row that it gave.
-    pub after: Option<RowKey>,
     /// It has given all rows.
     pub done: bool,
-    /// The number under which the store keeps what it needs to go on, if it does.
-    pub kept: u64,
+    /// How the store goes on, behind the first row.
+    pub(super) suspended: Option<Suspended>,
+}
+
+/// What a store needs to go on with a scan.
+pub(super) enum Suspended {
+    /// The last row that was given.
+    Behind(RowKey),
+    /// The scan of the tables below.
+    Scan(Box<Scan>),
 }
 
 /// What rows are read for.

@@ -36,11 +36,12 @@ const WORKERS_MAX: usize = 32;
 struct WorkerCounts {
     committed: AtomicU64,
     rolled_back: AtomicU64,
+    rows: AtomicU64,
 }
 
 /// Adds to a counter that has one writer.
-fn step(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
 /// What is known of a host. All of it counts from the host's start.
@@ -73,7 +74,12 @@ impl Observed {
     /// Counts a transaction of a session that has ended on this worker.
     pub(crate) fn count(&self, worker: u8, committed: bool) {
         let own = &self.workers[usize::from(worker)];
-        step(if committed { &own.committed } else { &own.rolled_back });
+        add(if committed { &own.committed } else { &own.rolled_back }, 1);
+    }
+
+    /// Counts rows and index entries that a statement on this worker has visited.
+    pub(crate) fn count_rows(&self, worker: u8, rows: u64) {
+        add(&self.workers[usize::from(worker)].rows, rows);
     }
 
     /// Counts a conflict that an error tells of.
@@ -102,6 +108,11 @@ impl Observed {
     /// Transactions of sessions that were rolled back, for whatever reason.
     pub fn rolled_back(&self) -> u64 {
         self.workers.iter().map(|own| own.rolled_back.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Rows and index entries that statements have visited, wanted or not.
+    pub fn rows_visited(&self) -> u64 {
+        self.workers.iter().map(|own| own.rows.load(Ordering::Relaxed)).sum()
     }
 
     /// Conflicts by kind; a transaction that was tried again counts for each time.

@@ -88,6 +88,8 @@ pub struct Scan {
     free: bool,
     is_ordered: bool,
     columns: Option<Arc<[bool]>>,
+    /// How many rows and entries it was shown.
+    visited: u64,
 }
 
 impl TableRows {
@@ -125,6 +127,7 @@ impl TableRows {
             free: range.free,
             is_ordered: is_exact,
             columns: range.columns.clone(),
+            visited: 0,
         })
     }
 
@@ -250,6 +253,11 @@ impl Scan {
         self.is_ordered
     }
 
+    /// How many rows and index entries it has visited.
+    pub fn visited(&self) -> u64 {
+        self.visited
+    }
+
     /// The next row.
     ///
     /// # Errors
@@ -297,11 +305,11 @@ impl Scan {
                 continue;
             }
             if backwards && free {
-                part.fetch(tx, &what, usize::MAX)?;
+                self.visited += part.fetch(tx, &what, usize::MAX)?;
             } else if backwards {
-                part.fetch_back(tx, &what)?;
+                self.visited += part.fetch_back(tx, &what)?;
             } else {
-                part.fetch(tx, &what, part.batch)?;
+                self.visited += part.fetch(tx, &what, part.batch)?;
                 part.batch = (2 * part.batch).min(BATCH_MAX);
             }
         }
@@ -328,9 +336,9 @@ impl Scan {
 }
 
 impl Part {
-    /// Reads the last rows or entries of what is left.
-    fn fetch_back(&mut self, tx: &mut dyn Access, what: &What<'_>) -> Result<()> {
-        let Some(all) = self.rest.take() else { return Ok(()) };
+    /// Reads the last rows or entries of what is left; how many it has visited.
+    fn fetch_back(&mut self, tx: &mut dyn Access, what: &What<'_>) -> Result<u64> {
+        let Some(all) = self.rest.take() else { return Ok(0) };
         let most = if self.batch > BACK_BATCH_MAX { usize::MAX - 1 } else { self.batch };
         self.batch = self.batch.saturating_mul(BACK_GROWTH);
         let home = what
@@ -339,12 +347,14 @@ impl Part {
         let end = all.high.expect("a scan's range ends at the object's edge at last");
         // There are more than `most` rows from `low` on, and none from `high` on.
         let (mut low, mut high, mut start) = (all.low, end, all.low);
+        let mut visited = 0;
         loop {
             let (mut seen, mut last) = (0, None);
             tx.scan(home.table, &KeyRange { low: start, high: all.high }, &mut |key, _| {
                 (seen, last) = (seen + 1, Some(*key));
                 if seen <= most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
+            visited += seen as u64;
             match last {
                 Some(last) if seen > most => low = last,
                 None if start > all.low => high = start,
@@ -353,14 +363,14 @@ impl Part {
             start = middle(&low, &high);
         }
         self.rest = Some(KeyRange { low: start, high: all.high });
-        self.fetch(tx, what, usize::MAX)?;
+        visited += self.fetch(tx, what, usize::MAX)?;
         self.rest = (start > all.low).then_some(KeyRange { low: all.low, high: Some(start) });
-        Ok(())
+        Ok(visited)
     }
 
-    /// Reads up to `most` rows or entries.
-    fn fetch(&mut self, tx: &mut dyn Access, what: &What<'_>, most: usize) -> Result<()> {
-        let Some(range) = self.rest.take() else { return Ok(()) };
+    /// Reads up to `most` rows or entries; how many.
+    fn fetch(&mut self, tx: &mut dyn Access, what: &What<'_>, most: usize) -> Result<u64> {
+        let Some(range) = self.rest.take() else { return Ok(0) };
         let What { table, index, columns, free } = *what;
         let index = index.map(|index| table.index(index)).transpose()?;
         let home = index.map_or(table.home, |index| index.home);
@@ -401,7 +411,7 @@ impl Part {
             let rows: Vec<_> = self.read.iter().filter_map(of_entry).collect();
             tx.announce(&rows);
         }
-        Ok(())
+        Ok(self.read.len() as u64)
     }
 }
 

@@ -135,7 +135,6 @@ impl EngineStore {
         let is_newer = renewed.is_some();
         if let Some(picture) = renewed {
             *self.catalog.borrow_mut() = picture;
-            self.stopped.borrow_mut().clear();
         }
         Ok(is_newer)
     }

@@ -39,7 +39,6 @@ impl EngineStore {
             (0, false) => self.step(undo)?,
             (pods, _) => self.change(pods == 0, undo)?,
         }
-        self.stopped.borrow_mut().clear();
         self.points.borrow_mut().truncate(mark + 1);
         Ok(())
     }

@@ -1,0 +1,30 @@
+//! Looking a row up by its key, where a range names one.
+use super::EngineStore;
+use super::names::found;
+use crate::error::Result;
+use crate::exec::store::{Found, Purpose, Range};
+use crate::storage::access::Access;
+use crate::storage::table::TableRows;
+use crate::types::value::Value;
+
+impl EngineStore {
+    /// The row that a range names by the whole key of the table, if it does.
+    pub(super) fn point(&self, rows: &TableRows, range: &Range) -> bool {
+        let is_key = range.index.as_ref().is_some_and(|index| index.rows.is_none());
+        is_key && !rows.has_hidden_key() && range.equal.len() == rows.key_columns()
+    }
+
+    pub(super) fn get(&self, rows: &TableRows, range: &Range, purpose: Purpose) -> Result<Vec<Found>> {
+        let equal: Vec<&Value> = range.equal.iter().collect();
+        let row = self.step(|tx, _, _| {
+            let key = rows.key_of(tx, &equal)?;
+            let row = match purpose {
+                Purpose::Read | Purpose::Free => rows.get_some(tx, &key, range.columns.as_deref()),
+                Purpose::Change => rows.lock(tx, &key),
+            }?;
+            self.host.slots.observed().count_rows(tx.worker(), u64::from(row.is_some()));
+            Ok(row)
+        })?;
+        Ok(row.map(found).into_iter().collect())
+    }
+}
