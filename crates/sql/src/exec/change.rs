@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::store::{Found, Inserted, RowKey, Tolerated};
+use super::store::{Found, Inserted, RowKey, Tolerated, named};
 use super::{Emit, Env, Exec, Row};
 use crate::bind::tree::{
     Body, Change, Conflict, Delete, DomainCheck, From, Insert, Merge, MergeAction, Query, Returning, Target,
@@ -143,10 +143,10 @@ impl<'p> Exec<'p> {
         let mut seen = BTreeSet::new();
         let mut row = vec![Value::Null; slots];
         self.run_node(node, &mut row, outer, &mut |row| {
-            if let Value::Bytea(key) = &row[width]
-                && seen.insert(key.clone())
+            if let Some(key) = named(&row[width])
+                && seen.insert(key)
             {
-                found.push((key.clone(), row.clone()));
+                found.push((key, row.clone()));
             }
             Ok(true)
         })?;
@@ -232,10 +232,7 @@ impl<'p> Exec<'p> {
     fn merge_row(&self, merge: &'p Merge, row: &[Value], outer: Option<&Env<'_>>) -> Result<bool> {
         let (target, table, env) = (&merge.target, &merge.target.table, Env { row, outer });
         let width = table.columns.len();
-        let old = match &row[width] {
-            Value::Bytea(key) => Some(Found { key: key.clone(), values: row[..width].to_vec() }),
-            _ => None,
-        };
+        let old = named(&row[width]).map(|key| Found { key, values: row[..width].to_vec() });
         for when in merge.whens.iter().filter(|when| when.matched == old.is_some()) {
             if !self.holds(when.condition.as_ref(), &env)? {
                 continue;

@@ -14,7 +14,6 @@
 mod computed;
 mod hold;
 mod lookup;
-mod names;
 mod numbers;
 mod own;
 mod points;
@@ -48,7 +47,7 @@ use crate::types::Oid;
 use crate::types::value::Value;
 use computed::Computing;
 use hold::Holding;
-use names::{engine_key, found, plain_row, row_key, scan_range};
+use lookup::scan_range;
 use own::Own;
 
 /// What all sessions of a host share: its workers and its catalog.
@@ -426,7 +425,7 @@ impl Store for EngineStore {
                     Purpose::Read | Purpose::Free => Some(row),
                     Purpose::Change => rows.lock(tx, &row.key)?,
                 };
-                batch.extend(row.map(found));
+                batch.extend(row);
             }
             self.host.slots.observed().count_rows(tx.worker(), scan.visited() - before);
             Ok(())
@@ -438,7 +437,7 @@ impl Store for EngineStore {
 
     fn take_if_free(&self, table: &Arc<Table>, row: &Found) -> Result<Option<Found>> {
         let rows = self.rows(table.oid)?;
-        self.step(|tx, _, _| Ok(rows.lock_if_free(tx, &engine_key(&row.key))?.map(found)))
+        self.step(|tx, _, _| rows.lock_if_free(tx, &row.key))
     }
 
     fn ordered(&self, index: &Index) -> bool {
@@ -457,28 +456,24 @@ impl Store for EngineStore {
                 && let Some(met) = rows.find_duplicate(tx, row, only.as_deref(), &computed)?
                 && let Some(there) = rows.lock(tx, &met.key)?
             {
-                return Ok(Inserted::Met(found(there)));
+                return Ok(Inserted::Met(there));
             }
-            let key = rows.insert(tx, host.numbers(), row, &computed)?;
-            Ok(Inserted::Done(row_key(&key)))
+            Ok(Inserted::Done(rows.insert(tx, host.numbers(), row, &computed)?))
         })
     }
 
     fn update(&self, table: &Arc<Table>, row: &Found, new: &[Value]) -> Result<RowKey> {
         let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
-        let key =
-            self.step(|tx, _, host| rows.update(tx, host.numbers(), &plain_row(row), new, &computed))?;
-        Ok(row_key(&key))
+        self.step(|tx, _, host| rows.update(tx, host.numbers(), row, new, &computed))
     }
 
     fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool> {
         let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
         self.step(|tx, _, _| {
-            let row = plain_row(row);
             if rows.lock(tx, &row.key)?.is_none() {
                 return Ok(false);
             }
-            rows.delete(tx, &row, &computed).map(|()| true)
+            rows.delete(tx, row, &computed).map(|()| true)
         })
     }
 

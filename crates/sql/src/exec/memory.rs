@@ -60,11 +60,11 @@ impl Default for Memory {
 }
 
 fn key_of(number: u64) -> RowKey {
-    Arc::from(number.to_be_bytes().as_slice())
+    RowKey::from_words(&[number])
 }
 
 fn number_of(key: &RowKey) -> u64 {
-    key.first_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+    key.words()[0]
 }
 
 /// The plain columns of an index: (number, type, how they sort).
@@ -302,7 +302,7 @@ impl Store for Memory {
         };
         let batch = self.scan_after(table, range, after, limit)?;
         cursor.done = batch.len() < limit;
-        cursor.suspended = batch.last().map(|found| Suspended::Behind(found.key.clone()));
+        cursor.suspended = batch.last().map(|found| Suspended::Behind(found.key));
         Ok(batch)
     }
 
@@ -329,7 +329,7 @@ impl Store for Memory {
             return Err(violation(table, &index, new));
         }
         state.rows.get_mut(&table.oid).ok_or_else(|| lost(table.oid))?.insert(number, new.to_vec());
-        Ok(row.key.clone())
+        Ok(row.key)
     }
 
     fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool> {

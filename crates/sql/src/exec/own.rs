@@ -43,7 +43,7 @@ impl OwnChanges {
         if self.on.get() {
             let mut tables = self.tables.borrow_mut();
             let rows = Rc::make_mut(tables.entry(table).or_default());
-            rows.entry(key.clone()).or_insert_with(|| before.cloned());
+            rows.entry(*key).or_insert_with(|| before.cloned());
         }
     }
 
@@ -79,7 +79,7 @@ impl OwnChanges {
         let there = own.iter().filter_map(|(key, before)| Some((key, before.as_ref()?)));
         let mut old: Vec<Found> = there
             .filter(|(_, values)| fits(values))
-            .map(|(key, values)| Found { key: key.clone(), values: values.clone() })
+            .map(|(key, values)| Found { key: *key, values: values.clone() })
             .collect();
         old.sort_by(|a, b| seen.compare(a, b));
         seen.old = old.into();

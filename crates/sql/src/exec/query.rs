@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::measure::{BODY, DISTINCT, GROUPED, address};
 use super::rows::{self, RowMap};
-use super::store::Found;
+use super::store::{Found, named};
 use super::table::BATCH_FIRST;
 use super::{Emit, Env, Exec, Row};
 use crate::bind::tree::{Body, Cte, CteKind, DistinctOn, Expr, From, Late, Query, Select, SetCall};
@@ -134,8 +134,8 @@ impl<'p> Exec<'p> {
     fn take_late(&self, late: &[Late], row: &Row) -> Result<bool> {
         for Late { table, at } in late {
             let (values, name) = (&row[*at..at + table.columns.len()], &row[at + table.columns.len()]);
-            let Value::Bytea(key) = name else { continue };
-            let seen = Found { key: key.clone(), values: values.to_vec() };
+            let Some(key) = named(name) else { continue };
+            let seen = Found { key, values: values.to_vec() };
             match self.store.take_if_free(table, &seen)? {
                 // By what they are, not by what is equal: NaN is the same, 1.0 and 1.00 are not.
                 Some(now) if format!("{:?}", now.values) == format!("{values:?}") => {}

@@ -8,6 +8,8 @@
 //! 4. A scan's state is its cursor's: however many are open, each goes on where it is.
 use std::sync::Arc;
 
+use liger_engine::{Key, MAX_KEY_WORDS};
+
 use super::SqlHost;
 use crate::catalog::object::{Index, Object, Table};
 use crate::error::{Result, SqlError};
@@ -20,7 +22,22 @@ use crate::types::Oid;
 use crate::types::value::Value;
 
 /// Names a row of a table for the transaction that has read it.
-pub type RowKey = Arc<[u8]>;
+pub type RowKey = Key;
+
+/// A row's name as a value, which goes with the row to those who change or lock it.
+pub(super) fn name_of(key: &RowKey) -> Value {
+    Value::Bytea(key.words().iter().flat_map(|word| word.to_be_bytes()).collect())
+}
+
+/// The row that a value names, if it is a name.
+pub(super) fn named(value: &Value) -> Option<RowKey> {
+    let Value::Bytea(bytes) = value else { return None };
+    let mut words = [0; MAX_KEY_WORDS];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_be_bytes(bytes.try_into().expect("chunks of 8"));
+    }
+    Some(Key::from_words(&words[..bytes.len() / 8]))
+}
 
 /// One side of a range.
 #[derive(Clone, Debug)]
@@ -48,14 +65,8 @@ pub struct Range {
     pub columns: Option<Arc<[bool]>>,
 }
 
-/// A row as a scan finds it.
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// Its name.
-    pub key: RowKey,
-    /// A value for each column of the table, dropped ones too; NULL for those that were not asked for.
-    pub values: Vec<Value>,
-}
+/// A row as a scan finds it; NULL in columns that were not asked for.
+pub type Found = crate::storage::table::Row;
 
 /// A scan between two calls. A new one stands before the first row; it is good for one statement.
 #[derive(Default)]
@@ -280,4 +291,23 @@ pub enum Inserted {
 /// The error of an object that should be there.
 pub(crate) fn lost(oid: Oid) -> SqlError {
     SqlError::new(crate::error::SqlState::INTERNAL_ERROR, format!("object {oid} is not in the catalog"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is copied by itself allocates nothing: a name is allocated where it becomes a value.
+    fn is_copied<T: Copy>(_: &T) {}
+
+    #[test]
+    fn a_name_is_a_value_only_where_it_goes_with_a_row() {
+        for width in 1..=MAX_KEY_WORDS {
+            let words: Vec<u64> = (0..width as u64).map(|n| (n << 60) | (7 * n)).collect();
+            let key: RowKey = Key::from_words(&words);
+            is_copied(&key);
+            assert_eq!(named(&name_of(&key)), Some(key));
+        }
+        assert_eq!(named(&Value::Null), None);
+    }
 }

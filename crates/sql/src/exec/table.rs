@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::measure;
 use super::rows::{hash, same};
-use super::store::{Cursor, Edge, Purpose, Range, RowKey};
+use super::store::{Cursor, Edge, Purpose, Range, RowKey, name_of};
 use super::{Env, Exec, Row};
 use crate::bind::tree::{Expr, SetCall};
 use crate::error::{Result, SqlError, SqlState};
@@ -299,7 +299,7 @@ impl<'p> Exec<'p> {
             let batch = self.store.scan(&scan.table, range, purpose, &mut cursor, size);
             let batch = batch.map_err(|error| not_available(scan, error))?;
             for found in own.through(batch, cursor.done) {
-                if seen.as_mut().is_some_and(|seen| !seen.insert(found.key.clone())) {
+                if seen.as_mut().is_some_and(|seen| !seen.insert(found.key)) {
                     continue;
                 }
                 if skips && !late {
@@ -319,7 +319,7 @@ impl<'p> Exec<'p> {
                     *slot = value;
                 }
                 if scan.target {
-                    row[at + width] = Value::Bytea(found.key);
+                    row[at + width] = name_of(&found.key);
                 }
                 if self.holds(scan.filter.as_ref(), &Env { row, outer })? && !next(row)? {
                     return Ok(false);

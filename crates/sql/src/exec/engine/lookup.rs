@@ -1,11 +1,26 @@
-//! Looking a row up by its key, where a range names one.
+//! Ranges as the storage has them, and looking a row up by its key, where a range names one.
 use super::EngineStore;
-use super::names::found;
 use crate::error::Result;
-use crate::exec::store::{Found, Purpose, Range};
+use crate::exec::store::{Edge, Found, Purpose, Range};
 use crate::storage::access::Access;
+use crate::storage::scan;
 use crate::storage::table::TableRows;
 use crate::types::value::Value;
+
+/// The range as the storage has it: the primary key's index is the table's own key.
+pub(super) fn scan_range(range: &Range, purpose: Purpose, wanted: usize) -> scan::Range {
+    let edge = |edge: &Edge| (edge.value.clone(), edge.inclusive);
+    scan::Range {
+        index: range.index.as_ref().filter(|index| index.rows.is_some()).map(|index| index.oid),
+        equal: range.equal.clone(),
+        low: range.low.as_ref().map(edge),
+        high: range.high.as_ref().map(edge),
+        backwards: range.reverse,
+        wanted: Some(wanted),
+        columns: range.columns.clone(),
+        free: purpose == Purpose::Free,
+    }
+}
 
 impl EngineStore {
     /// The row that a range names by the whole key of the table, if it does.
@@ -25,6 +40,6 @@ impl EngineStore {
             self.host.slots.observed().count_rows(tx.worker(), u64::from(row.is_some()));
             Ok(row)
         })?;
-        Ok(row.map(found).into_iter().collect())
+        Ok(row.into_iter().collect())
     }
 }
