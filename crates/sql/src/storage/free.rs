@@ -12,23 +12,26 @@ use crate::error::Result;
 impl TableRows {
     /// As [`TableRows::lock`]; `None` also if somebody else holds it.
     pub fn lock_if_free(&self, tx: &mut dyn Access, key: &Key) -> Result<Option<Row>> {
-        let mut body = Vec::new();
-        if !tx.take_if_free(self.home.table, key, &mut |row| row.copy_to(&mut body))? {
+        let mut bytes = Vec::new();
+        if !tx.take_if_free(self.home.table, key, &mut |row| row.copy_to(&mut bytes))? {
             return Ok(None);
         }
-        let (values, outside) = self.decode(&body[self.home.size.body_at()..], None)?;
-        Ok(Some(self.complete(tx, *key, values, outside)?))
+        self.row(tx, *key, &bytes, None).map(Some)
     }
 
     /// As [`TableRows::get_some`], and does not hold it; `None` also if somebody else is changing it.
-    pub fn peek(&self, tx: &mut dyn Access, key: &Key, columns: Option<&[bool]>) -> Result<Option<Row>> {
-        let (mut decoded, at) = (None, self.home.size.body_at());
-        tx.peek(self.home.table, &KeyRange::point(*key), &mut |_, row| {
-            decoded = Some(self.decode(&row[at..], columns));
+    pub fn peek(
+        &self,
+        tx: &mut dyn Access,
+        key: &Key,
+        columns: Option<&[bool]>,
+        row: &mut Vec<u8>,
+    ) -> Result<Option<Row>> {
+        row.clear();
+        tx.peek(self.home.table, &KeyRange::point(*key), &mut |_, bytes| {
+            row.extend_from_slice(bytes);
             ControlFlow::Break(())
         })?;
-        let Some(decoded) = decoded else { return Ok(None) };
-        let (values, outside) = decoded?;
-        Ok(Some(self.complete(tx, *key, values, outside)?))
+        if row.is_empty() { Ok(None) } else { self.row(tx, *key, row, columns).map(Some) }
     }
 }

@@ -16,59 +16,51 @@ impl TableRows {
     /// # Errors
     /// Conflicts; damage. So do all that follow.
     pub fn get(&self, tx: &mut dyn Access, key: &Key) -> Result<Option<Row>> {
-        self.get_some(tx, key, None)
+        self.get_some(tx, key, None, &mut Vec::new())
     }
 
-    /// As [`TableRows::get`], with NULL in the columns that are not wanted.
+    /// As [`TableRows::get`], with NULL in the columns that are not wanted; `row` is for its bytes.
     ///
     /// # Errors
     /// Conflicts; damage.
-    pub fn get_some(&self, tx: &mut dyn Access, key: &Key, columns: Option<&[bool]>) -> Result<Option<Row>> {
-        let mut decoded = None;
-        let at = self.home.size.body_at();
-        if !tx.get(self.home.table, key, &mut |row| decoded = Some(self.decode(&row[at..], columns)))? {
+    pub fn get_some(
+        &self,
+        tx: &mut dyn Access,
+        key: &Key,
+        columns: Option<&[bool]>,
+        row: &mut Vec<u8>,
+    ) -> Result<Option<Row>> {
+        row.clear();
+        if !tx.get(self.home.table, key, &mut |bytes| row.extend_from_slice(bytes))? {
             return Ok(None);
         }
-        let (values, outside) = decoded.expect("shown above")?;
-        Ok(Some(self.complete(tx, *key, values, outside)?))
+        self.row(tx, *key, row, columns).map(Some)
     }
 
     /// Locks the row with this key for changes, and reads it.
     pub fn lock(&self, tx: &mut dyn Access, key: &Key) -> Result<Option<Row>> {
-        let mut body = Vec::new();
-        if !tx.update(self.home.table, key, &mut |row| row.copy_to(&mut body))? {
+        let mut bytes = Vec::new();
+        if !tx.update(self.home.table, key, &mut |row| row.copy_to(&mut bytes))? {
             return Ok(None);
         }
-        let (values, outside) = self.decode(&body[self.home.size.body_at()..], None)?;
-        Ok(Some(self.complete(tx, *key, values, outside)?))
+        self.row(tx, *key, &bytes, None).map(Some)
     }
 
-    /// The values of a body in the columns that are wanted, and where those are that lie outside.
-    pub(super) fn decode(&self, body: &[u8], wanted: Option<&[bool]>) -> Result<(Vec<Value>, Outside)> {
-        let mut outside = Vec::new();
-        let values = (0..self.columns()).map(|column| {
-            if wanted.is_some_and(|wanted| wanted.get(column) == Some(&false)) {
-                return Ok(Value::Null);
-            }
-            match self.layout.decode(body, column)? {
-                Found::Value(value) => Ok(value),
-                Found::Outside(reference) => {
-                    outside.push((column, reference));
-                    Ok(Value::Null)
-                }
-            }
-        });
-        Ok((values.collect::<Result<_>>()?, outside))
-    }
-
-    /// Fetches what lies outside.
-    pub(super) fn complete(
+    /// The row of these bytes, with NULL in the columns that are not wanted. What lies outside is fetched.
+    pub(super) fn row(
         &self,
         tx: &mut dyn Access,
         key: Key,
-        mut values: Vec<Value>,
-        outside: Outside,
+        bytes: &[u8],
+        wanted: Option<&[bool]>,
     ) -> Result<Row> {
+        let body = &bytes[self.home.size.body_at()..];
+        let is_wanted = |column: usize| wanted.is_none_or(|wanted| wanted.get(column) != Some(&false));
+        let (mut values, mut outside) = (vec![Value::Null; self.columns()], Outside::new());
+        self.layout.decode_each(body, is_wanted, |column, found| match found {
+            Found::Value(value) => values[column] = value,
+            Found::Outside(reference) => outside.push((column, reference)),
+        })?;
         for (column, reference) in outside {
             let home = self.overflow.as_ref().ok_or_else(|| damaged("a value that lies outside"))?;
             let bytes = overflow::get(tx, home, Home::place_of(&key), reference)?;

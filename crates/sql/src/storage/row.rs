@@ -358,14 +358,22 @@ impl RowLayout {
     /// # Errors
     /// If the body is damaged.
     pub fn decode(&self, body: &[u8], column: usize) -> Result<Found> {
+        let mut found = Err(damaged("its columns"));
+        self.decode_each(body, |at| at == column, |_, value| found = Ok(value))?;
+        found
+    }
+
+    /// Gives the values of those columns that are wanted, in order.
+    ///
+    /// # Errors
+    /// If the body is damaged.
+    pub fn decode_each(
+        &self,
+        body: &[u8],
+        is_wanted: impl Fn(usize) -> bool,
+        mut give: impl FnMut(usize, Found),
+    ) -> Result<()> {
         let written = self.written(body)?;
-        if column >= written {
-            return Ok(Found::Value(self.missing[column].clone()));
-        }
-        let bit = body.get(HEAD + column / 8).ok_or_else(|| damaged("its length"))?;
-        if bit & 1 << (column % 8) != 0 {
-            return Ok(Found::Value(Value::Null));
-        }
         let earlier;
         let offsets = if written == self.stored.len() {
             &self.now
@@ -373,6 +381,21 @@ impl RowLayout {
             earlier = Offsets::new(&self.stored[..written]);
             &earlier
         };
+        for column in (0..self.stored.len()).filter(|column| is_wanted(*column)) {
+            let found = match column < written {
+                true => self.found(body, offsets, column)?,
+                false => Found::Value(self.missing[column].clone()),
+            };
+            give(column, found);
+        }
+        Ok(())
+    }
+
+    fn found(&self, body: &[u8], offsets: &Offsets, column: usize) -> Result<Found> {
+        let bit = body.get(HEAD + column / 8).ok_or_else(|| damaged("its length"))?;
+        if bit & 1 << (column % 8) != 0 {
+            return Ok(Found::Value(Value::Null));
+        }
         let (stored, at) = (&self.stored[column], offsets.of[column]);
         if let Some(len) = stored.fixed() {
             let bytes = body.get(at..at + len).ok_or_else(|| damaged("its length"))?;
@@ -397,11 +420,12 @@ impl RowLayout {
     pub fn outside(&self, body: &[u8]) -> Result<Outside> {
         let mut all = Vec::new();
         if Self::has_outside(body) {
-            for column in 0..self.written(body)? {
-                if let Found::Outside(reference) = self.decode(body, column)? {
+            let is_variable = |column| self.may_lie_outside(column);
+            self.decode_each(body, is_variable, |column, found| {
+                if let Found::Outside(reference) = found {
                     all.push((column, reference));
                 }
-            }
+            })?;
         }
         Ok(all)
     }

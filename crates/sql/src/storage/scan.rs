@@ -10,12 +10,12 @@
 //! 2. A row that the transaction itself puts or removes behind the batch that was fetched is seen or not seen
 //!    accordingly; within the batch the rows are as they were fetched. A statement that changes what it scans
 //!    reads first and changes then.
-//! 3. The engine scans forwards only. Backwards, the beginning of the last few rows is searched for by
+//! 3. What is visited, under a latch, is copied and nothing else; a row is decoded when it is given.
+//! 4. The engine scans forwards only. Backwards, the beginning of the last few rows is searched for by
 //!    halving the keys in question; after a few batches the rest is read at once and turned round. A scan of
 //!    what is free reads all of it at once.
 
-use std::collections::VecDeque;
-use std::ops::ControlFlow;
+use std::ops::{self, ControlFlow};
 use std::sync::Arc;
 
 use liger_engine::{Announced, Key, KeyRange};
@@ -23,7 +23,6 @@ use liger_engine::{Announced, Key, KeyRange};
 use super::access::Access;
 use super::classes::{Bound, Home};
 use super::key::{KeyColumn, searchable};
-use super::row::Outside;
 use super::table::{Row, TableRows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Oid;
@@ -61,22 +60,20 @@ const BACK_BATCH_MAX: usize = 512;
 struct Part {
     /// What is still to be read.
     rest: Option<KeyRange>,
-    /// What has been read: keys, and values unless they are an index's.
-    read: VecDeque<(Key, Found)>,
-    /// How many rows to read next.
+    /// Keys of the rows, or entries, that have been read.
+    keys: Vec<Key>,
+    /// Their bytes, all of one length.
+    bytes: Vec<u8>,
+    /// Which of them have not been given.
+    left: ops::Range<usize>,
+    /// How many to read next.
     batch: usize,
 }
 
-enum Found {
-    Row(Vec<Value>, Outside),
-    Entry(Key),
-}
-
-/// What a scan reads: a table, by an index or not, which of its columns, and whether only what is free.
+/// What a scan reads: a table, by an index or not, and whether only what is free.
 struct What<'a> {
     table: &'a TableRows,
     index: Option<Oid>,
-    columns: Option<&'a [bool]>,
     free: bool,
 }
 
@@ -90,6 +87,8 @@ pub struct Scan {
     columns: Option<Arc<[bool]>>,
     /// How many rows and entries it was shown.
     visited: u64,
+    /// For the bytes of a row that an index leads to.
+    row: Vec<u8>,
 }
 
 impl TableRows {
@@ -118,7 +117,7 @@ impl TableRows {
         let batch = range.wanted.unwrap_or(FIRST_BATCH).clamp(1, BATCH_MAX);
         let part = |place| {
             let rest = Some(ends.range(&home, place, is_exact));
-            Part { rest, read: VecDeque::new(), batch }
+            Part { rest, keys: Vec::new(), bytes: Vec::new(), left: 0..0, batch }
         };
         Ok(Scan {
             index: range.index,
@@ -128,6 +127,7 @@ impl TableRows {
             is_ordered: is_exact,
             columns: range.columns.clone(),
             visited: 0,
+            row: Vec::new(),
         })
     }
 
@@ -263,19 +263,20 @@ impl Scan {
     /// # Errors
     /// Conflicts; damage.
     pub fn next(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<Row>> {
-        while let Some((key, found)) = self.next_found(tx, table)? {
-            let row = match found {
-                Found::Row(values, outside) => return table.complete(tx, key, values, outside).map(Some),
-                Found::Entry(row) => row,
+        while let Some((part, at)) = self.next_read(tx, table)? {
+            let (columns, part) = (self.columns.as_deref(), &self.parts[part]);
+            let Some(index) = self.index else {
+                return table.row(tx, part.keys[at], part.row(at), columns).map(Some);
             };
+            let row = table.key_in(table.index(index)?, part.row(at));
             if self.free {
                 // Somebody may be changing it, or have removed it since.
-                match table.peek(tx, &row, self.columns.as_deref())? {
+                match table.peek(tx, &row, columns, &mut self.row)? {
                     Some(row) => return Ok(Some(row)),
                     None => continue,
                 }
             }
-            return match table.get_some(tx, &row, self.columns.as_deref())? {
+            return match table.get_some(tx, &row, columns, &mut self.row)? {
                 Some(row) => Ok(Some(row)),
                 None => {
                     let message = format!("an index of \"{}\" leads to a row that is not there", table.name);
@@ -286,22 +287,12 @@ impl Scan {
         Ok(None)
     }
 
-    /// The key of the next row, which is not read if an index leads to it.
-    ///
-    /// # Errors
-    /// Conflicts; damage.
-    pub fn next_key(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<Key>> {
-        Ok(self.next_found(tx, table)?.map(|(key, found)| match found {
-            Found::Row(..) => key,
-            Found::Entry(row) => row,
-        }))
-    }
-
-    fn next_found(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<(Key, Found)>> {
+    /// Which row or entry is the next: the part, and where it is in that.
+    fn next_read(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<(usize, usize)>> {
         let (backwards, free) = (self.backwards, self.free);
-        let what = What { table, index: self.index, columns: self.columns.as_deref(), free };
+        let what = What { table, index: self.index, free };
         for part in &mut self.parts {
-            if !part.read.is_empty() || part.rest.is_none() {
+            if !part.left.is_empty() || part.rest.is_none() {
                 continue;
             }
             if backwards && free {
@@ -315,8 +306,8 @@ impl Scan {
         }
         // Places are no part of the order: keys are compared from their second word on.
         let head = |part: &Part| {
-            let end = if backwards { part.read.back() } else { part.read.front() };
-            end.map(|(key, _)| *key)
+            let next = if backwards { part.left.clone().next_back() } else { part.left.clone().next() };
+            next.map(|at| part.keys[at])
         };
         let mut best: Option<(usize, Key)> = None;
         for (n, part) in self.parts.iter().enumerate() {
@@ -330,12 +321,19 @@ impl Scan {
             }
         }
         let Some((n, _)) = best else { return Ok(None) };
-        let read = &mut self.parts[n].read;
-        Ok(if backwards { read.pop_back() } else { read.pop_front() })
+        let left = &mut self.parts[n].left;
+        let at = if backwards { left.next_back() } else { left.next() };
+        Ok(at.map(|at| (n, at)))
     }
 }
 
 impl Part {
+    /// The bytes of a row or entry that has been read.
+    fn row(&self, at: usize) -> &[u8] {
+        let len = self.bytes.len() / self.keys.len();
+        &self.bytes[at * len..][..len]
+    }
+
     /// Reads the last rows or entries of what is left; how many it has visited.
     fn fetch_back(&mut self, tx: &mut dyn Access, what: &What<'_>) -> Result<u64> {
         let Some(all) = self.rest.take() else { return Ok(0) };
@@ -371,47 +369,32 @@ impl Part {
     /// Reads up to `most` rows or entries; how many.
     fn fetch(&mut self, tx: &mut dyn Access, what: &What<'_>, most: usize) -> Result<u64> {
         let Some(range) = self.rest.take() else { return Ok(0) };
-        let What { table, index, columns, free } = *what;
+        let What { table, index, free } = *what;
         let index = index.map(|index| table.index(index)).transpose()?;
         let home = index.map_or(table.home, |index| index.home);
-        let (mut last, mut damage) = (None, None);
-        let read = &mut self.read;
+        self.keys.clear();
+        self.bytes.clear();
+        let (keys, bytes) = (&mut self.keys, &mut self.bytes);
         let mut see = |key: &Key, row: &[u8]| {
-            last = Some(*key);
-            let found = match index {
-                Some(index) => Ok(Found::Entry(table.key_in(index, row))),
-                None => {
-                    let body = &row[home.size.body_at()..];
-                    table.decode(body, columns).map(|(values, out)| Found::Row(values, out))
-                }
-            };
-            match found {
-                Ok(found) => read.push_back((*key, found)),
-                Err(error) => damage = Some(error),
-            }
-            let go_on = damage.is_none() && read.len() < most;
-            if go_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            keys.push(*key);
+            bytes.extend_from_slice(row);
+            if keys.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         match free {
             true => tx.peek(home.table, &range, &mut see)?,
             false => tx.scan(home.table, &range, &mut see)?,
         }
-        if let Some(error) = damage {
-            return Err(error);
-        }
-        if read.len() >= most {
-            let low = last.and_then(|last| last.next());
+        self.left = 0..self.keys.len();
+        if self.keys.len() >= most {
+            let low = self.keys.last().and_then(|last| last.next());
             self.rest = low.map(|low| KeyRange { low, high: range.high }).filter(|rest| !rest.is_empty());
         }
-        if index.is_some() {
-            let of_entry = |(_, found): &(Key, Found)| match found {
-                Found::Entry(row) => Some(Announced::read(table.home.table, *row)),
-                Found::Row(..) => None,
-            };
-            let rows: Vec<_> = self.read.iter().filter_map(of_entry).collect();
+        if let Some(index) = index {
+            let row = |at| Announced::read(table.home.table, table.key_in(index, self.row(at)));
+            let rows: Vec<_> = self.left.clone().map(row).collect();
             tx.announce(&rows);
         }
-        Ok(self.read.len() as u64)
+        Ok(self.keys.len() as u64)
     }
 }
 

@@ -34,7 +34,9 @@ impl EngineStore {
         let row = self.step(|tx, _, _| {
             let key = rows.key_of(tx, &equal)?;
             let row = match purpose {
-                Purpose::Read | Purpose::Free => rows.get_some(tx, &key, range.columns.as_deref()),
+                Purpose::Read | Purpose::Free => {
+                    rows.get_some(tx, &key, range.columns.as_deref(), &mut Vec::new())
+                }
                 Purpose::Change => rows.lock(tx, &key),
             }?;
             self.host.slots.observed().count_rows(tx.worker(), u64::from(row.is_some()));
