@@ -6,9 +6,11 @@ mod support;
 #[path = "support/watched.rs"]
 mod watched;
 
+use liger_sql::catalog::change::NewIndex;
+use liger_sql::catalog::object::IndexColumn;
+use liger_sql::storage::scan::{Hold, Range};
+use liger_sql::storage::table::{PlainColumns, RowChange};
 use liger_sql::{SqlState, Value};
-use liger_sql::storage::scan::Range;
-use liger_sql::storage::table::PlainColumns;
 use support::{account, accounts, pod};
 use watched::Watched;
 
@@ -39,4 +41,43 @@ fn a_row_is_decoded_when_it_is_given() {
         assert_eq!(scan.visited(), 6, "they were fetched together");
         Ok(())
     });
+}
+
+/// A row that is to be changed is looked up once to be locked and once to be changed, also where an index
+/// leads to it; it is decoded once, when it is locked, and what is written is the column that is set.
+#[test]
+fn a_change_costs_two_lookups_and_the_bytes_of_its_column() {
+    let (_, mut hosts) = pod(1);
+    let host = &mut hosts[0];
+    let table = host.run(|tx, working| accounts(working, tx, "accounts")).oid;
+    let columns = vec![IndexColumn::of(1)];
+    let index = NewIndex { name: "by_owner".to_owned(), table, columns, ..NewIndex::default() };
+    let index = host.run(|tx, working| working.create_index(tx, index.clone())).oid;
+    let numbers = liger_sql::catalog::Numbers::default();
+    host.run(|tx, working| {
+        let rows = working.catalog().rows(table)?;
+        (0..3).try_for_each(|id| rows.insert(tx, &numbers, &account(id, "o", 1), &PlainColumns).map(drop))
+    });
+    for index in [None, Some(index)] {
+        host.run(|tx, working| {
+            let rows = working.catalog().rows(table)?;
+            let mut tx = Watched::new(tx);
+            tx.damaged = Some(rows.key_of(&tx, &[&Value::Int4(1)])?);
+            let mut scan = rows.scan(&tx, &Range { index, hold: Hold::Change, ..Range::default() })?;
+            let mut found = Vec::new();
+            while let Some(row) = scan.next(&mut tx, &rows)? {
+                found.push(row);
+            }
+            assert_eq!((found.len(), tx.lookups), (3, 3));
+            let more = if index.is_some() { 3 << 40 } else { 2 };
+            for row in &found {
+                let new = account(row.values[0].as_i64().expect("a number") as i32, "o", more);
+                rows.update(&mut tx, &numbers, &RowChange::of(row, &new, &[2]), &PlainColumns)?;
+            }
+            assert_eq!(tx.lookups, 6, "no entry of an index is looked at");
+            let lens: Vec<usize> = tx.put.iter().map(|(_, len)| *len).collect();
+            assert_eq!(lens, if index.is_some() { [6; 3] } else { [1; 3] });
+            Ok(())
+        });
+    }
 }

@@ -11,7 +11,7 @@ use liger_sql::catalog::object::{IndexColumn, Object, PUBLIC, Sequence};
 use liger_sql::storage::access::Access;
 use liger_sql::storage::check;
 use liger_sql::storage::scan::Range;
-use liger_sql::storage::table::{PlainColumns, Row, TableRows};
+use liger_sql::storage::table::{PlainColumns, Row, RowChange, TableRows};
 use liger_sql::storage::undo::{UndoLog, Undoing};
 use liger_sql::storage::{garbage, sequence};
 use liger_sql::types::{Type, oid};
@@ -77,7 +77,8 @@ fn a_table_made_on_one_host_is_there_on_the_other_at_once() {
         let key = rows.key_of(tx, &[&Value::Int4(7)])?;
         let row = rows.lock(tx, &key)?.expect("it is there");
         let numbers = liger_sql::catalog::Numbers::default();
-        rows.update(tx, &numbers, &row, &account(1007, "moved", 11), &PlainColumns)
+        let moved = account(1007, "moved", 11);
+        rows.update(tx, &numbers, &RowChange::of(&row, &moved, &[0, 1, 2]), &PlainColumns)
     });
     moved.expect("no numbers are needed for short values");
     a.run(|tx, working| {
@@ -162,12 +163,12 @@ fn indexes_follow_their_rows() {
         let row = rows.lock(tx, &key)?.expect("it is there");
         let mut changed = row.values.clone();
         (changed[1], changed[2]) = (Value::Null, Value::Null);
-        rows.update(tx, &numbers, &row, &changed, &PlainColumns)?;
+        rows.update(tx, &numbers, &RowChange::of(&row, &changed, &[1, 2]), &PlainColumns)?;
         let key = rows.key_of(tx, &[&Value::Int4(13)])?;
         let row = rows.lock(tx, &key)?.expect("it is there");
         let mut changed = row.values.clone();
         changed[2] = Value::Null;
-        rows.update(tx, &numbers, &row, &changed, &PlainColumns)?;
+        rows.update(tx, &numbers, &RowChange::of(&row, &changed, &[1, 2]), &PlainColumns)?;
         let key = rows.key_of(tx, &[&Value::Int4(23)])?;
         let row = rows.lock(tx, &key)?.expect("it is there");
         rows.delete(tx, &row, &PlainColumns)
@@ -228,11 +229,11 @@ fn long_values_lie_outside_and_long_keys_are_cut() {
         let row = rows.lock(tx, &key)?.expect("it is there");
         let mut same = row.values.clone();
         same[1] = Value::Int4(190);
-        rows.update(tx, &numbers, &row, &same, &PlainColumns)?;
+        rows.update(tx, &numbers, &RowChange::of(&row, &same, &[1]), &PlainColumns)?;
         let row = rows.get(tx, &key)?.expect("it is there");
         let mut other = row.values.clone();
         other[2] = Value::text(text(2000));
-        rows.update(tx, &numbers, &row, &other, &PlainColumns)?;
+        rows.update(tx, &numbers, &RowChange::of(&row, &other, &[2]), &PlainColumns)?;
         let row = rows.get(tx, &key)?.expect("it is there");
         assert_eq!(row.values[2].as_str().map(str::len), Some(32_000));
         let key = rows.key_of(tx, &[&Value::text(name(18))])?;
@@ -271,7 +272,8 @@ fn savepoints_undo_rows_and_objects() {
         };
         let (zero, one) = (row(&mut tx, 0)?.expect("there"), row(&mut tx, 1)?.expect("there"));
         rows.delete(&mut tx, &zero, &PlainColumns)?;
-        rows.update(&mut tx, &numbers, &one, &account(1, "changed", 2), &PlainColumns)?;
+        let changed = account(1, "changed", 2);
+        rows.update(&mut tx, &numbers, &RowChange::of(&one, &changed, &[1, 2]), &PlainColumns)?;
         rows.insert(&mut tx, &numbers, &account(0, "again", 3), &PlainColumns)?;
         rows.insert(&mut tx, &numbers, &account(9, "new", 3), &PlainColumns)?;
         accounts(working, &mut tx, "more")?;
@@ -368,7 +370,8 @@ fn rows_without_a_key_come_in_the_order_in_which_they_were_put() {
         let rows = working.catalog().rows(table.oid)?;
         let found = all(tx, &rows, &Range::default())?;
         assert!(found.iter().all(|row| row.values[1].as_i64() == Some(77)));
-        rows.update(tx, &numbers, &found[0], &[Value::Int4(0), Value::Null], &PlainColumns)?;
+        let changed = RowChange::of(&found[0], &[Value::Int4(0), Value::Null], &[1]);
+        rows.update(tx, &numbers, &changed, &PlainColumns)?;
         assert!(rows.get(tx, &found[0].key)?.expect("there").values[1].is_null());
         Ok(())
     });

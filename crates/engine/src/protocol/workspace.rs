@@ -75,6 +75,14 @@ impl<P> Default for Workspace<P> {
 }
 
 impl<P: Copy + Eq + Hash> Workspace<P> {
+    /// Where the row with this key is, if it was visited for writing last, or its change is the next one (the
+    /// first, behind the last): who locks rows and changes them afterwards does both in one order.
+    pub fn at_hand(&self, table: TableId, key: &Key) -> Option<P> {
+        let next = if self.visited + 1 < self.changes.len() { self.visited + 1 } else { 0 };
+        let mut near = [self.visited, next].into_iter().filter_map(|at| self.changes.get(at));
+        near.find(|change| change.table == table && change.key == *key).map(|change| change.place)
+    }
+
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.changes.clear();

@@ -97,7 +97,11 @@ impl<F: Fabric> RowTxn<'_, F> {
         let host = self.host;
         let mut latched = host.warm_around(self.cx, at.ids(), key)?;
         let part = latched.table(at.table());
-        let Some(row) = part.find(self.cx, key) else {
+        let found = match self.state.core.work.at_hand(at.table(), key) {
+            Some(Place::Own { row, .. }) => Some(row),
+            _ => part.find(self.cx, key),
+        };
+        let Some(row) = found else {
             if host.policies.next_key_locking && !self.cx.sabotaged("own.lock-gap-of-absent-key") {
                 let (_, next) = part.neighbours(self.cx, key);
                 self.hold(part, at.ids(), (key, next), Mode::Read, true)?;

@@ -25,7 +25,7 @@ use liger_sql::storage::access::{Access, attempt, is_conflict};
 use liger_sql::storage::classes::{ClassSize, Classes};
 use liger_sql::storage::scan::Range;
 use liger_sql::storage::signals::{self, Kind, Signal};
-use liger_sql::storage::table::PlainColumns;
+use liger_sql::storage::table::{PlainColumns, RowChange};
 use liger_sql::storage::{check, garbage};
 use liger_sql::types::{Oid, Type, oid};
 use liger_sql::{Result, SqlError, SqlState, Value};
@@ -326,6 +326,9 @@ fn row(
     };
     match pick.chance(25) {
         true => rows.delete(tx, &old, &PlainColumns),
-        false => rows.update(tx, host.numbers(), &old, &values, &PlainColumns).map(|_| ()),
+        false => {
+            let change = RowChange::of(&old, &values, &[1, 2]);
+            rows.update(tx, host.numbers(), &change, &PlainColumns).map(|_| ())
+        }
     }
 }

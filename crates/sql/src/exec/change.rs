@@ -13,6 +13,8 @@ use crate::bind::tree::{
 };
 use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
+use crate::plan::Node;
+use crate::storage::table::RowChange;
 use crate::types::value::Value;
 use crate::types::{Types, text};
 
@@ -124,7 +126,8 @@ impl<'p> Exec<'p> {
             new[*column] = self.eval(expr, &env)?;
         }
         self.complete(&insert.target, &mut new)?;
-        self.update_row(&insert.target.table, &met, &new)?;
+        let set = insert.target.set_by(set.iter().map(|(column, _)| *column));
+        self.update_row(&insert.target.table, &RowChange::of(&met, &new, &set))?;
         Ok(Some(new))
     }
 
@@ -139,14 +142,15 @@ impl<'p> Exec<'p> {
         let From::Planned(node) = from else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement was run without a plan"));
         };
-        let mut found = Vec::new();
-        let mut seen = BTreeSet::new();
+        // A scan gives each row once, and makes what it gives next from nothing of it.
+        let joins = !matches!(**node, Node::Scan(_));
+        let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
         let mut row = vec![Value::Null; slots];
         self.run_node(node, &mut row, outer, &mut |row| {
-            if let Some(key) = named(&row[width])
-                && seen.insert(key)
-            {
-                found.push((key, row.clone()));
+            match named(&row[width]) {
+                Some(key) if !joins => found.push((key, std::mem::replace(row, vec![Value::Null; slots]))),
+                Some(key) if seen.insert(key) => found.push((key, row.clone())),
+                _ => {}
             }
             Ok(true)
         })?;
@@ -167,6 +171,7 @@ impl<'p> Exec<'p> {
             }
             changes.push((key, row, new));
         }
+        let set = update.target.set_by(update.set.iter().map(|(column, _)| *column));
         let mut count = 0;
         for (key, mut row, mut new) in changes {
             self.interrupt.check()?;
@@ -175,21 +180,23 @@ impl<'p> Exec<'p> {
             }
             count += 1;
             self.complete(&update.target, &mut new)?;
-            let old = Found { key, values: row[..width].to_vec() };
-            self.update_row(table, &old, &new)?;
-            row[..width].clone_from_slice(&new);
-            self.returned(update.returning.as_ref(), &row, outer, emit)?;
+            let old = &row[..width];
+            self.update_row(table, &RowChange { key: &key, old, new: &new, set: &set })?;
+            if update.returning.is_some() {
+                row.splice(..width, new);
+                self.returned(update.returning.as_ref(), &row, outer, emit)?;
+            }
         }
         Ok(count)
     }
 
-    pub(crate) fn update_row(&self, table: &Arc<Table>, old: &Found, new: &Row) -> Result<()> {
-        let key = self.store.update(table, old, new)?;
-        self.own.note(table.oid, &old.key, Some(&old.values));
-        if key != old.key {
+    pub(crate) fn update_row(&self, table: &Arc<Table>, change: &RowChange<'_>) -> Result<()> {
+        let key = self.store.update(table, change)?;
+        self.own.note(table.oid, change.key, Some(change.old));
+        if key != *change.key {
             self.own.note(table.oid, &key, None);
         }
-        self.updated(table, &old.values, new);
+        self.updated(table, change.old, change.new);
         Ok(())
     }
 
@@ -255,7 +262,8 @@ impl<'p> Exec<'p> {
                         new[*column] = self.eval(expr, &env)?;
                     }
                     self.complete(target, &mut new)?;
-                    self.update_row(table, old, &new)?;
+                    let set = target.set_by(set.iter().map(|(column, _)| *column));
+                    self.update_row(table, &RowChange::of(old, &new, &set))?;
                 }
                 (MergeAction::Delete, Some(old)) => return self.delete_row(table, old),
                 _ => return Ok(false),
@@ -376,6 +384,13 @@ impl<'p> Exec<'p> {
             }
         });
         format!("Failing row contains ({}).", shown.collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl Target {
+    /// The columns that are others where these are set.
+    pub(super) fn set_by(&self, columns: impl Iterator<Item = usize>) -> Vec<usize> {
+        columns.chain(self.generated.iter().map(|(column, _)| *column)).collect()
     }
 }
 

@@ -13,6 +13,7 @@ use crate::bind::Binder;
 use crate::catalog::object::{Action, Constraint, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{CastContext, find_cast};
+use crate::storage::table::RowChange;
 use crate::types::cast::cast_value;
 use crate::types::value::Value;
 use crate::types::{Type, Types};
@@ -77,14 +78,14 @@ impl Exec<'_> {
     }
 
     /// Notes keys of a new or changed row that have to be distinct later.
-    fn note_keys(&self, table: &Table, old: Option<&Row>, row: &Row) {
+    fn note_keys(&self, table: &Table, old: Option<&[Value]>, row: &[Value]) {
         for constraint in table.constraints.iter().filter(|constraint| constraint.deferrable) {
             let (Rule::PrimaryKey { columns, .. } | Rule::Unique { columns, .. }) = &constraint.rule else {
                 continue;
             };
             if old.is_none_or(|old| !unchanged(table, columns, old, row)) {
                 let (table, constraint) = (table.oid, constraint.oid);
-                self.note(Waiting { table, constraint, child: true, row: row.clone(), new: None });
+                self.note(Waiting { table, constraint, child: true, row: row.to_vec(), new: None });
             }
         }
     }
@@ -152,19 +153,19 @@ impl Exec<'_> {
         }
     }
 
-    pub(super) fn updated(&self, table: &Arc<Table>, old: &Row, new: &Row) {
+    pub(super) fn updated(&self, table: &Arc<Table>, old: &[Value], new: &[Value]) {
         self.note_keys(table, Some(old), new);
         for key in table.constraints.iter().filter_map(foreign_key) {
             if !unchanged(table, key.columns, old, new) {
                 let (table, constraint) = (table.oid, key.constraint.oid);
-                self.note(Waiting { table, constraint, child: true, row: new.clone(), new: None });
+                self.note(Waiting { table, constraint, child: true, row: new.to_vec(), new: None });
             }
         }
         for child in self.store.referencing(table.oid) {
             for key in child.constraints.iter().filter_map(foreign_key) {
                 if key.parent == table.oid && !unchanged(table, key.references, old, new) {
                     let (table, constraint) = (child.oid, key.constraint.oid);
-                    let (row, new) = (old.clone(), Some(new.clone()));
+                    let (row, new) = (old.to_vec(), Some(new.to_vec()));
                     self.note(Waiting { table, constraint, child: false, row, new });
                 }
             }
@@ -410,6 +411,7 @@ impl Exec<'_> {
         for column in key.columns {
             defaults.push(binder.default_of(child, usize::from(*column))?);
         }
+        let set = target.set_by(key.columns.iter().map(|column| usize::from(*column)));
         let inner = Exec::new(self.store, self.ctx, &[], self.interrupt, self.search_path, (0, 0));
         inner.depth.set(self.depth.get() + 1);
         for old in children {
@@ -433,7 +435,7 @@ impl Exec<'_> {
                 };
             }
             inner.complete(&target, &mut row)?;
-            inner.update_row(child, &old, &row)?;
+            inner.update_row(child, &RowChange::of(&old, &row, &set))?;
         }
         self.waiting.borrow_mut().append(&mut inner.waiting.borrow_mut());
         Ok(())

@@ -41,7 +41,7 @@ use crate::storage::notices::{self, Notice};
 use crate::storage::private::{Beside, PrivateRows, is_private};
 use crate::storage::sequence;
 use crate::storage::slots::{Bell, Running, Slot, Slots};
-use crate::storage::table::TableRows;
+use crate::storage::table::{RowChange, TableRows};
 use crate::storage::undo::{self, Undoing};
 use crate::types::Oid;
 use crate::types::value::Value;
@@ -421,11 +421,7 @@ impl Store for EngineStore {
             let before = scan.visited();
             while batch.len() < limit {
                 let Some(row) = scan.next(tx, &rows)? else { break };
-                let row = match purpose {
-                    Purpose::Read | Purpose::Free => Some(row),
-                    Purpose::Change => rows.lock(tx, &row.key)?,
-                };
-                batch.extend(row);
+                batch.push(row);
             }
             self.host.slots.observed().count_rows(tx.worker(), scan.visited() - before);
             Ok(())
@@ -462,9 +458,9 @@ impl Store for EngineStore {
         })
     }
 
-    fn update(&self, table: &Arc<Table>, row: &Found, new: &[Value]) -> Result<RowKey> {
+    fn update(&self, table: &Arc<Table>, change: &RowChange<'_>) -> Result<RowKey> {
         let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
-        self.step(|tx, _, host| rows.update(tx, host.numbers(), row, new, &computed))
+        self.step(|tx, _, host| rows.update(tx, host.numbers(), change, &computed))
     }
 
     fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool> {

@@ -17,6 +17,7 @@ use crate::catalog::first_objects;
 use crate::catalog::object::{Constraint, FIRST_USER_OID, Index, Indexed, Object, Rule, Schema, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::quote_ident;
+use crate::storage::table::RowChange;
 use crate::types::value::Value;
 use crate::types::{Oid, Types};
 
@@ -322,14 +323,14 @@ impl Store for Memory {
         Ok(Inserted::Done(key_of(number)))
     }
 
-    fn update(&self, table: &Arc<Table>, row: &Found, new: &[Value]) -> Result<RowKey> {
-        let mut state = self.state.borrow_mut();
-        let number = number_of(&row.key);
+    fn update(&self, table: &Arc<Table>, change: &RowChange<'_>) -> Result<RowKey> {
+        let (mut state, new) = (self.state.borrow_mut(), change.new);
+        let number = number_of(change.key);
         if let Some((index, _)) = state.duplicate(table, new, Some(number)) {
             return Err(violation(table, &index, new));
         }
         state.rows.get_mut(&table.oid).ok_or_else(|| lost(table.oid))?.insert(number, new.to_vec());
-        Ok(row.key)
+        Ok(*change.key)
     }
 
     fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool> {

@@ -39,11 +39,11 @@ impl OwnChanges {
     }
 
     /// A row is about to be what others need not see; `before`: its values.
-    pub(super) fn note(&self, table: Oid, key: &RowKey, before: Option<&Row>) {
+    pub(super) fn note(&self, table: Oid, key: &RowKey, before: Option<&[Value]>) {
         if self.on.get() {
             let mut tables = self.tables.borrow_mut();
             let rows = Rc::make_mut(tables.entry(table).or_default());
-            rows.entry(*key).or_insert_with(|| before.cloned());
+            rows.entry(*key).or_insert_with(|| before.map(<[Value]>::to_vec));
         }
     }
 

@@ -18,6 +18,7 @@ use crate::storage::access::Traffic;
 use crate::storage::census::TableCensus;
 use crate::storage::notices::Notice;
 use crate::storage::scan::Scan;
+use crate::storage::table::RowChange;
 use crate::types::Oid;
 use crate::types::value::Value;
 
@@ -192,7 +193,7 @@ pub trait Store {
     fn insert(&self, table: &Arc<Table>, row: &[Value], tolerated: Tolerated) -> Result<Inserted>;
 
     /// Changes a row that was read in this transaction; its name now. 23505 as for `insert`.
-    fn update(&self, table: &Arc<Table>, row: &Found, new: &[Value]) -> Result<RowKey>;
+    fn update(&self, table: &Arc<Table>, change: &RowChange<'_>) -> Result<RowKey>;
 
     /// Removes a row that was read in this transaction; false if it is gone already.
     fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool>;

@@ -111,6 +111,11 @@ impl IndexRows {
         })
     }
 
+    /// Whether setting these columns may change a row's entry, while its key stays.
+    pub(super) fn depends_on(&self, set: &[usize]) -> bool {
+        self.plain.as_ref().is_none_or(|columns| columns.iter().any(|column| set.contains(column)))
+    }
+
     /// The entry of a row; `None`: it has none.
     pub(super) fn entry(
         &self,

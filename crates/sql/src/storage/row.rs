@@ -235,6 +235,34 @@ pub struct Encoded {
     pub outside: Vec<(usize, Vec<u8>)>,
 }
 
+/// Bytes of a body that are to be others.
+#[derive(Default)]
+pub struct Patch {
+    bytes: Vec<u8>,
+    /// Where they go, and how many.
+    pieces: Vec<(usize, usize)>,
+}
+
+impl Patch {
+    /// The pieces that `body` has not yet, as (offset, bytes).
+    pub fn missing_in<'a>(&'a self, body: &'a [u8]) -> impl Iterator<Item = (usize, &'a [u8])> {
+        let mut from = 0;
+        let pieces = self.pieces.iter().map(move |(at, len)| {
+            from += len;
+            (*at, &self.bytes[from - len..from])
+        });
+        pieces.filter(|(at, bytes)| body[*at..*at + bytes.len()] != **bytes)
+    }
+
+    /// The body with all pieces.
+    pub fn applied_to(&self, body: &[u8]) -> Vec<u8> {
+        let mut applied = body.to_vec();
+        let missing = self.missing_in(body);
+        missing.for_each(|(at, bytes)| applied[at..at + bytes.len()].copy_from_slice(bytes));
+        applied
+    }
+}
+
 impl RowLayout {
     /// The layout of these columns, each with the value that rows have that were written before it was there.
     pub fn new(columns: Vec<(Stored, Value)>) -> RowLayout {
@@ -406,6 +434,38 @@ impl RowLayout {
             true => Ok(Found::Outside(Reference::from_bytes(array(body, start)?))),
             false => Ok(Found::Value(stored.read(&body[start..end])?)),
         }
+    }
+
+    /// What setting these columns to their values of `row` does to a body, if all of them have places of
+    /// their own there.
+    ///
+    /// # Errors
+    /// If a value is not of its column's type.
+    pub fn patch(&self, row: &[Value], set: &[usize]) -> Result<Option<Patch>> {
+        let mut patch = Patch::default();
+        for column in set {
+            let Some(len) = self.stored[*column].fixed() else { return Ok(None) };
+            match &row[*column] {
+                Value::Null => patch.bytes.resize(patch.bytes.len() + len, 0),
+                value => self.stored[*column].write(value, &mut patch.bytes)?,
+            }
+            patch.pieces.push((self.now.of[*column], len));
+            let (first, at) = (column / 8 * 8, HEAD + column / 8);
+            if !patch.pieces.contains(&(at, 1)) {
+                let nulls = row[first..].iter().take(8).map(Value::is_null);
+                patch.bytes.push(nulls.rev().fold(0, |bits, is_null| 2 * bits + u8::from(is_null)));
+                patch.pieces.push((at, 1));
+            }
+        }
+        Ok(Some(patch))
+    }
+
+    /// Whether a body was written with all columns, so that each has its place.
+    ///
+    /// # Errors
+    /// If the body is damaged.
+    pub fn has_all(&self, body: &[u8]) -> Result<bool> {
+        Ok(self.written(body)? == self.stored.len())
     }
 
     /// Whether some value of this body lies outside.

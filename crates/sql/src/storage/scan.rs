@@ -28,6 +28,18 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::types::Oid;
 use crate::types::value::Value;
 
+/// How rows that a scan gives are held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Hold {
+    /// For reading.
+    #[default]
+    Read,
+    /// For changes: each when it is given.
+    Change,
+    /// Not at all, and only what nobody else is changing is given: see [`Access::peek`].
+    Free,
+}
+
 /// What to scan.
 #[derive(Clone, Debug, Default)]
 pub struct Range {
@@ -46,8 +58,8 @@ pub struct Range {
     pub wanted: Option<usize>,
     /// Which columns will be; the others are NULL in the rows that are found. `None`: all.
     pub columns: Option<Arc<[bool]>>,
-    /// Only what nobody else is changing, and nothing of it is locked: see [`Access::peek`].
-    pub free: bool,
+    /// How rows are read.
+    pub hold: Hold,
 }
 
 const FIRST_BATCH: usize = 8;
@@ -82,7 +94,7 @@ pub struct Scan {
     index: Option<Oid>,
     parts: Vec<Part>,
     backwards: bool,
-    free: bool,
+    hold: Hold,
     is_ordered: bool,
     columns: Option<Arc<[bool]>>,
     /// How many rows and entries it was shown.
@@ -123,7 +135,7 @@ impl TableRows {
             index: range.index,
             parts: places.map(part).collect(),
             backwards: range.backwards,
-            free: range.free,
+            hold: range.hold,
             is_ordered: is_exact,
             columns: range.columns.clone(),
             visited: 0,
@@ -265,31 +277,34 @@ impl Scan {
     pub fn next(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<Row>> {
         while let Some((part, at)) = self.next_read(tx, table)? {
             let (columns, part) = (self.columns.as_deref(), &self.parts[part]);
-            let Some(index) = self.index else {
-                return table.row(tx, part.keys[at], part.row(at), columns).map(Some);
-            };
-            let row = table.key_in(table.index(index)?, part.row(at));
-            if self.free {
-                // Somebody may be changing it, or have removed it since.
-                match table.peek(tx, &row, columns, &mut self.row)? {
-                    Some(row) => return Ok(Some(row)),
-                    None => continue,
+            let key = match self.index {
+                Some(index) => table.key_in(table.index(index)?, part.row(at)),
+                None if self.hold != Hold::Change => {
+                    return table.row(tx, part.keys[at], part.row(at), columns).map(Some);
                 }
-            }
-            return match table.get_some(tx, &row, columns, &mut self.row)? {
-                Some(row) => Ok(Some(row)),
+                None => part.keys[at],
+            };
+            let row = match self.hold {
+                Hold::Read => table.get_some(tx, &key, columns, &mut self.row)?,
+                Hold::Change => table.lock(tx, &key)?,
+                Hold::Free => table.peek(tx, &key, columns, &mut self.row)?,
+            };
+            match row {
+                Some(row) => return Ok(Some(row)),
+                // Somebody may be changing it, or have removed it since.
+                None if self.hold == Hold::Free => {}
                 None => {
                     let message = format!("an index of \"{}\" leads to a row that is not there", table.name);
-                    Err(SqlError::new(SqlState::INDEX_CORRUPTED, message))
+                    return Err(SqlError::new(SqlState::INDEX_CORRUPTED, message));
                 }
-            };
+            }
         }
         Ok(None)
     }
 
     /// Which row or entry is the next: the part, and where it is in that.
     fn next_read(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<(usize, usize)>> {
-        let (backwards, free) = (self.backwards, self.free);
+        let (backwards, free) = (self.backwards, self.hold == Hold::Free);
         let what = What { table, index: self.index, free };
         for part in &mut self.parts {
             if !part.left.is_empty() || part.rest.is_none() {

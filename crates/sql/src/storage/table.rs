@@ -44,6 +44,26 @@ pub struct Row {
     pub values: Vec<Value>,
 }
 
+/// A row that is to have other values.
+#[derive(Clone, Copy)]
+pub struct RowChange<'a> {
+    /// Where it is.
+    pub key: &'a Key,
+    /// The values of all columns.
+    pub old: &'a [Value],
+    /// Those that it gets.
+    pub new: &'a [Value],
+    /// The columns that are set; the others have the same values in both.
+    pub set: &'a [usize],
+}
+
+impl<'a> RowChange<'a> {
+    /// A row that was read gets these values, of which others are in the columns that are `set`.
+    pub fn of(row: &'a Row, new: &'a [Value], set: &'a [usize]) -> Self {
+        RowChange { key: &row.key, old: &row.values, new, set }
+    }
+}
+
 /// Which row is in the way of a new one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Duplicate {
@@ -361,7 +381,7 @@ impl TableRows {
         Ok(encoded.body)
     }
 
-    /// Changes a row, whose values are `old`, to these values. Returns where it is now.
+    /// Changes a row. Returns where it is now.
     ///
     /// # Errors
     /// As [`TableRows::insert`]; also if the row is not there any more.
@@ -369,37 +389,60 @@ impl TableRows {
         &self,
         tx: &mut dyn Access,
         numbers: &Numbers,
-        old: &Row,
-        values: &[Value],
+        change: &RowChange<'_>,
         computed: &dyn Computed,
     ) -> Result<Key> {
-        let moves = !self.key.is_empty() && self.key_of_row(tx, values)? != old.key;
-        if moves {
-            self.delete(tx, old, computed)?;
-            return self.insert(tx, numbers, values, computed);
+        let RowChange { key, old, new, set } = *change;
+        let sets_key = self.key.iter().any(|(column, _)| set.contains(column));
+        if sets_key && self.key_of_row(tx, new)? != *key {
+            self.remove(tx, key, old, computed)?;
+            return self.insert(tx, numbers, new, computed);
         }
-        match self.overflow {
-            None => self.update_inside(tx, old, values)?,
-            Some(home) => self.update_outside(tx, numbers, &home, old, values)?,
+        if !self.set_in_place(tx, change)? {
+            match self.overflow {
+                None => {
+                    let body = self.layout.encode(new, self.home.size.body.into(), |_| None)?.body;
+                    self.patch(tx, key, &body)?;
+                }
+                Some(home) => self.update_outside(tx, numbers, &home, change)?,
+            }
         }
-        for index in &self.indexes {
-            let before = index.entry(tx, self, &old.key, &old.values, computed)?;
-            let after = index.entry(tx, self, &old.key, values, computed)?;
+        for index in self.indexes.iter().filter(|index| index.depends_on(set)) {
+            let before = index.entry(tx, self, key, old, computed)?;
+            let after = index.entry(tx, self, key, new, computed)?;
             if before.as_ref().map(|entry| entry.key) == after.as_ref().map(|entry| entry.key) {
                 continue;
             }
             before.map_or(Ok(()), |entry| self.remove_entry(tx, index, &entry))?;
             if let Some(entry) = after {
-                self.put_entry(tx, index, &entry, &old.key, values, computed)?;
+                self.put_entry(tx, index, &entry, key, new, computed)?;
             }
         }
-        Ok(old.key)
+        Ok(*key)
     }
 
-    /// Changes a row of a table all whose values are in its rows.
-    fn update_inside(&self, tx: &mut dyn Access, old: &Row, values: &[Value]) -> Result<()> {
-        let body = self.layout.encode(values, self.home.size.body.into(), |_| None)?.body;
-        self.patch(tx, &old.key, &body)
+    /// Whether a body has these values, as far as they are in it.
+    fn says(&self, body: &[u8], values: &[Value]) -> bool {
+        let whole = self.layout.encode(values, self.home.size.body.into(), |_| None);
+        RowLayout::has_outside(body) || whole.is_ok_and(|whole| body.starts_with(&whole.body))
+    }
+
+    /// Sets columns that have places of their own; false if one of them has none in this row.
+    fn set_in_place(&self, tx: &mut dyn Access, change: &RowChange<'_>) -> Result<bool> {
+        let Some(patch) = self.layout.patch(change.new, change.set)? else { return Ok(false) };
+        let at = self.home.size.body_at();
+        let (mut row_bytes, mut done) = (Vec::new(), Ok(false));
+        let there = tx.update(self.home.table, change.key, &mut |row| {
+            row_bytes.clear();
+            row.copy_to(&mut row_bytes);
+            let body = &row_bytes[at..];
+            done = self.layout.has_all(body);
+            if matches!(done, Ok(true)) {
+                debug_assert!(self.says(&patch.applied_to(body), change.new), "what is set is said");
+                patch.missing_in(body).for_each(|(offset, bytes)| row.put_bytes(at + offset, bytes));
+            }
+        })?;
+        if there { done } else { Err(damaged("its key: a row that was read is gone")) }
     }
 
     fn patch(&self, tx: &mut dyn Access, key: &Key, body: &[u8]) -> Result<()> {
@@ -421,18 +464,18 @@ impl TableRows {
         tx: &mut dyn Access,
         numbers: &Numbers,
         home: &Home,
-        old: &Row,
-        values: &[Value],
+        change: &RowChange<'_>,
     ) -> Result<()> {
+        let RowChange { key, old, new: values, .. } = *change;
         let mut before = Vec::new();
         let at = self.home.size.body_at();
-        if !tx.update(self.home.table, &old.key, &mut |row| row.copy_to(&mut before))? {
+        if !tx.update(self.home.table, key, &mut |row| row.copy_to(&mut before))? {
             return Err(damaged("its key: a row that was read is gone"));
         }
         let outside = self.layout.outside(&before[at..])?;
         let same = |column: usize| {
             let (mut was, mut is) = (Vec::new(), Vec::new());
-            let written = self.layout.value_bytes(column, &old.values[column], &mut was).is_ok()
+            let written = self.layout.value_bytes(column, &old[column], &mut was).is_ok()
                 && self.layout.value_bytes(column, &values[column], &mut is).is_ok();
             written && was == is
         };
@@ -441,9 +484,9 @@ impl TableRows {
             found.filter(|_| !values[column].is_null() && same(column)).map(|(_, reference)| *reference)
         };
         let encoded = self.layout.encode(values, self.home.size.body.into(), keep)?;
-        let place = Home::place_of(&old.key);
+        let place = Home::place_of(key);
         let body = self.put_outside(tx, numbers, place, encoded)?;
-        self.patch(tx, &old.key, &body)?;
+        self.patch(tx, key, &body)?;
         let kept = self.layout.outside(&body)?;
         let gone = outside.iter().filter(|(_, reference)| !kept.iter().any(|(_, kept)| kept == reference));
         gone.into_iter().try_for_each(|(_, reference)| overflow::remove(tx, home, place, *reference))
@@ -454,22 +497,32 @@ impl TableRows {
     /// # Errors
     /// If the row or an entry is not there.
     pub fn delete(&self, tx: &mut dyn Access, old: &Row, computed: &dyn Computed) -> Result<()> {
+        self.remove(tx, &old.key, &old.values, computed)
+    }
+
+    fn remove(
+        &self,
+        tx: &mut dyn Access,
+        key: &Key,
+        values: &[Value],
+        computed: &dyn Computed,
+    ) -> Result<()> {
         let mut outside = Ok(Vec::new());
         if self.overflow.is_some() {
             let at = self.home.size.body_at();
-            tx.get(self.home.table, &old.key, &mut |row| outside = self.layout.outside(&row[at..]))?;
+            tx.get(self.home.table, key, &mut |row| outside = self.layout.outside(&row[at..]))?;
         }
-        if !tx.delete(self.home.table, &old.key)? {
+        if !tx.delete(self.home.table, key)? {
             return Err(damaged("its key: a row that was read is gone"));
         }
         for index in &self.indexes {
-            if let Some(entry) = index.entry(tx, self, &old.key, &old.values, computed)? {
+            if let Some(entry) = index.entry(tx, self, key, values, computed)? {
                 self.remove_entry(tx, index, &entry)?;
             }
         }
         for (_, reference) in outside? {
             let home = self.overflow.as_ref().expect("looked at only if there is one");
-            overflow::remove(tx, home, Home::place_of(&old.key), reference)?;
+            overflow::remove(tx, home, Home::place_of(key), reference)?;
         }
         Ok(())
     }

@@ -86,8 +86,8 @@ impl Access for Watched<'_> {
             row.copy_to(&mut before);
             change(row);
             row.copy_to(&mut after);
-            let changed = (0..before.len()).filter(|at| before[*at] != after[*at]);
-            let (first, last) = (changed.clone().next(), changed.last());
+            let mut changed = (0..before.len()).filter(|at| before[*at] != after[*at]);
+            let (first, last) = (changed.clone().next(), changed.next_back());
             put.extend(first.zip(last).map(|(first, last)| (first, last + 1 - first)));
         })
     }

@@ -3,7 +3,7 @@ use super::EngineStore;
 use crate::error::Result;
 use crate::exec::store::{Edge, Found, Purpose, Range};
 use crate::storage::access::Access;
-use crate::storage::scan;
+use crate::storage::scan::{self, Hold};
 use crate::storage::table::TableRows;
 use crate::types::value::Value;
 
@@ -18,7 +18,11 @@ pub(super) fn scan_range(range: &Range, purpose: Purpose, wanted: usize) -> scan
         backwards: range.reverse,
         wanted: Some(wanted),
         columns: range.columns.clone(),
-        free: purpose == Purpose::Free,
+        hold: match purpose {
+            Purpose::Read => Hold::Read,
+            Purpose::Change => Hold::Change,
+            Purpose::Free => Hold::Free,
+        },
     }
 }
 

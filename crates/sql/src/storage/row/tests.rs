@@ -132,3 +132,19 @@ fn damaged_bodies_are_errors() {
         (0..layout.columns()).for_each(|column| drop(layout.decode(&body[..at], column)));
     }
 }
+
+#[test]
+fn columns_with_places_are_set_where_they_are() {
+    let layout = layout();
+    let (old, mut new) = (row("some text", 7), row("some text", 7));
+    let body = layout.encode(&old, 256, |_| None).expect("it fits").body;
+    (new[0], new[2], new[6]) = (Value::Int4(8), Value::Null, Value::Timestamptz(5));
+    let patch = layout.patch(&new, &[0, 2, 6]).expect("they are of their types").expect("they have places");
+    let wanted = layout.encode(&new, 256, |_| None).expect("it fits").body;
+    assert_eq!(patch.applied_to(&body), wanted);
+    assert_eq!(patch.missing_in(&body).count(), 4, "three values and the bits of those that are NULL");
+    assert_eq!(patch.missing_in(&wanted).count(), 0);
+    let back = layout.patch(&old, &[6, 0, 2]).expect("they are of their types").expect("they have places");
+    assert_eq!(back.applied_to(&wanted), body);
+    assert!(layout.patch(&new, &[0, 1]).expect("they are of their types").is_none(), "a text moves others");
+}
