@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use liger_engine::Key;
 
 use super::Catalog;
-use super::object::{Constraint, Index, Object, Rule, Table, UserTypeKind, View};
+use super::object::{Constraint, Index, Object, Table, UserTypeKind, View};
 use super::saved;
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::Access;
@@ -129,22 +129,15 @@ pub(crate) fn touched(catalog: &Catalog, old: Option<&Object>, new: Option<&Obje
     };
     if let (Some(Object::Table(old)), Some(Object::Table(new))) = (old, new) {
         // Of the tables that both refer to, nobody has to be asked.
-        let still: Vec<Oid> = parents(old).filter(|oid| parents(new).any(|other| other == *oid)).collect();
+        let still: Vec<Oid> = old.parents().filter(|oid| new.parents().any(|other| other == *oid)).collect();
         relations.retain(|oid| *oid == new.oid || !still.contains(oid));
     }
     relations.into_iter().filter(|oid| !is_private(*oid)).collect()
 }
 
-fn parents(table: &Table) -> impl Iterator<Item = Oid> {
-    table.constraints.iter().filter_map(|constraint| match constraint.rule {
-        Rule::ForeignKey { table, .. } => Some(table),
-        _ => None,
-    })
-}
-
 fn relations_of(catalog: &Catalog, object: &Object) -> Vec<Oid> {
     match object {
-        Object::Table(table) => parents(table).chain([table.oid]).collect(),
+        Object::Table(table) => table.parents().chain([table.oid]).collect(),
         Object::View(view) => vec![view.oid],
         Object::Index(index) => vec![index.table],
         Object::Type(ty) if matches!(ty.kind, UserTypeKind::Domain { .. }) => {

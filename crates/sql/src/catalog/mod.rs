@@ -23,7 +23,7 @@ pub(crate) mod saved;
 mod types;
 mod user_type;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use first::first_objects;
@@ -78,6 +78,8 @@ pub struct Catalog {
     names: BTreeMap<(Space, Oid, String), Oid>,
     /// By table, ascending: rows and their entries are changed in this order.
     indexes: BTreeMap<Oid, Vec<Oid>>,
+    /// By table, ascending: those with foreign keys to it.
+    referencing: BTreeMap<Oid, Vec<Oid>>,
     /// Ways to the rows of tables, made when first needed.
     rows: Mutex<BTreeMap<Oid, Arc<TableRows>>>,
 }
@@ -85,14 +87,20 @@ pub struct Catalog {
 impl Catalog {
     /// The catalog of these objects.
     fn new(version: u64, classes: Arc<Classes>, objects: BTreeMap<Oid, Arc<Object>>) -> Catalog {
-        let (mut names, mut indexes) = (BTreeMap::new(), BTreeMap::<Oid, Vec<Oid>>::new());
+        let (mut indexes, mut referencing) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::<_, Vec<_>>::new());
+        let mut names = BTreeMap::new();
         for (oid, object) in &objects {
             names.insert((Space::of(object), object.schema(), object.name().to_owned()), *oid);
-            if let Object::Index(index) = &**object {
-                indexes.entry(index.table).or_default().push(*oid);
+            match &**object {
+                Object::Index(index) => indexes.entry(index.table).or_default().push(*oid),
+                Object::Table(table) => {
+                    let parents: BTreeSet<Oid> = table.parents().collect();
+                    parents.into_iter().for_each(|to| referencing.entry(to).or_default().push(*oid));
+                }
+                _ => {}
             }
         }
-        Catalog { version, classes, objects, names, indexes, rows: Mutex::default() }
+        Catalog { version, classes, objects, names, indexes, referencing, rows: Mutex::default() }
     }
 
     /// The version; it grows with every change.
@@ -192,6 +200,11 @@ impl Catalog {
     /// The indexes of a table, the primary key's included, by number.
     pub fn indexes_of(&self, table: Oid) -> impl Iterator<Item = &Index> {
         self.indexes.get(&table).into_iter().flatten().filter_map(|oid| self.index(*oid))
+    }
+
+    /// Tables with foreign keys to this table, by number.
+    pub fn referencing(&self, table: Oid) -> impl Iterator<Item = &Table> {
+        self.referencing.get(&table).into_iter().flatten().filter_map(|oid| self.table(*oid))
     }
 
     /// The way to a table's rows.

@@ -478,6 +478,16 @@ pub struct View {
     pub comment: Option<String>,
 }
 
+impl Table {
+    /// The tables that its foreign keys refer to, one for each.
+    pub fn parents(&self) -> impl Iterator<Item = Oid> {
+        self.constraints.iter().filter_map(|constraint| match constraint.rule {
+            Rule::ForeignKey { table, .. } => Some(table),
+            _ => None,
+        })
+    }
+}
+
 impl Column {
     /// A nullable column without a default.
     pub fn new(name: &str, ty: Type) -> Column {

@@ -27,7 +27,7 @@ use super::store::{
 };
 use crate::catalog::change::{Kept, Working};
 use crate::catalog::definition::touched;
-use crate::catalog::object::{Index, Object, Rule, Table};
+use crate::catalog::object::{Index, Object, Table};
 use crate::catalog::{Catalog, HostCatalog};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::system::Surroundings;
@@ -323,14 +323,7 @@ impl Store for EngineStore {
     }
 
     fn referencing(&self, table: Oid) -> Vec<Arc<Table>> {
-        let refers = |rule: &Rule| matches!(rule, Rule::ForeignKey { table: other, .. } if *other == table);
-        let child = |object: &Arc<Object>| match &**object {
-            Object::Table(child) if child.constraints.iter().any(|c| refers(&c.rule)) => {
-                Some(Arc::new(child.clone()))
-            }
-            _ => None,
-        };
-        self.catalog().objects().filter_map(child).collect()
+        self.catalog().referencing(table).map(|child| Arc::new(child.clone())).collect()
     }
 
     fn version(&self) -> u64 {

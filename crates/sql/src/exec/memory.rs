@@ -14,7 +14,7 @@ use super::store::{
 use super::table::within;
 use crate::bind::tree::SortKey;
 use crate::catalog::first_objects;
-use crate::catalog::object::{Constraint, FIRST_USER_OID, Index, Indexed, Object, Rule, Schema, Table};
+use crate::catalog::object::{FIRST_USER_OID, Index, Indexed, Object, Schema, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::quote_ident;
 use crate::storage::table::RowChange;
@@ -227,12 +227,10 @@ impl Store for Memory {
     }
 
     fn referencing(&self, table: Oid) -> Vec<Arc<Table>> {
-        let refers = |constraint: &Constraint| match constraint.rule {
-            Rule::ForeignKey { table: other, .. } => other == table,
-            _ => false,
-        };
         let child = |object: &Arc<Object>| match &**object {
-            Object::Table(child) if child.constraints.iter().any(refers) => Some(Arc::new(child.clone())),
+            Object::Table(child) if child.parents().any(|parent| parent == table) => {
+                Some(Arc::new(child.clone()))
+            }
             _ => None,
         };
         self.state.borrow().objects.values().filter_map(child).collect()

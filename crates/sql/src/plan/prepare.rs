@@ -8,7 +8,7 @@ use crate::bind::BoundStatement;
 use crate::bind::tree::{
     Body, Change, Cte, CteKind, DistinctOn, Expr, From, Late, Query, Select, SortKey, SubqueryKind,
 };
-use crate::catalog::object::{Indexed, Object, Rule};
+use crate::catalog::object::{Indexed, Object};
 use crate::error::SqlError;
 use crate::exec::privilege::{self, Need};
 use crate::exec::store::Store;
@@ -45,11 +45,9 @@ pub(crate) fn relations_of(store: &dyn Store, needs: &[Need]) -> Vec<Oid> {
         }
     }
     while let Some(oid) = changed.pop() {
-        let Some(Object::Table(table)) = store.object(oid).as_deref().cloned() else { continue };
-        relations.extend(table.constraints.iter().filter_map(|constraint| match constraint.rule {
-            Rule::ForeignKey { table, .. } => Some(table),
-            _ => None,
-        }));
+        let object = store.object(oid);
+        let Some(Object::Table(table)) = object.as_deref() else { continue };
+        relations.extend(table.parents());
         let children = store.referencing(oid).into_iter().map(|child| child.oid);
         changed.extend(children.filter(|child| relations.insert(*child)));
     }
