@@ -218,6 +218,8 @@ struct Registry {
     functions_by_name: BTreeMap<&'static str, Vec<Oid>>,
     operators: BTreeMap<Oid, Operator>,
     operators_by_name: BTreeMap<&'static str, Vec<Oid>>,
+    /// By name and the types of both sides.
+    operators_by_types: BTreeMap<(&'static str, Oid, Oid), Oid>,
     casts: BTreeMap<(Oid, Oid), Cast>,
 }
 
@@ -242,7 +244,9 @@ fn registry() -> &'static Registry {
             functions_by_name.entry(function.name).or_default().push(function.oid);
         }
         let mut operators_by_name: BTreeMap<_, Vec<Oid>> = BTreeMap::new();
+        let mut operators_by_types = BTreeMap::new();
         for operator in operators.values() {
+            operators_by_types.insert((operator.name, operator.left, operator.right), operator.oid);
             operators_by_name.entry(operator.name).or_default().push(operator.oid);
         }
         let casts = include_str!("data/casts.tsv").lines().map(parse_cast);
@@ -251,7 +255,7 @@ fn registry() -> &'static Registry {
             _ => true,
         });
         let casts = casts.map(|cast| ((cast.source, cast.target), cast)).collect();
-        Registry { functions, functions_by_name, operators, operators_by_name, casts }
+        Registry { functions, functions_by_name, operators, operators_by_name, operators_by_types, casts }
     })
 }
 
@@ -362,6 +366,13 @@ pub fn operators(name: &str) -> Vec<&'static Operator> {
     }
 }
 
+/// The built-in operator with this name between just these types; `left` is 0 for a prefix operator.
+pub fn operator_of(name: &str, left: Oid, right: Oid) -> Option<&'static Operator> {
+    let registry = registry();
+    let by_types: &BTreeMap<(&str, Oid, Oid), Oid> = &registry.operators_by_types;
+    registry.operators.get(by_types.get(&(name, left, right))?)
+}
+
 fn named<T>(names: &BTreeMap<&str, Vec<Oid>>, all: &'static BTreeMap<Oid, T>, name: &str) -> Vec<&'static T> {
     names.get(name).map(|oids| oids.iter().map(|oid| &all[oid]).collect()).unwrap_or_default()
 }
@@ -387,6 +398,8 @@ mod tests {
             let function = function(operator.function).expect("an operator has its function");
             let sides = if operator.left == 0 { 1 } else { 2 };
             assert_eq!(function.arguments.len(), sides, "{} {}", operator.name, function.name);
+            let found = operator_of(operator.name, operator.left, operator.right);
+            assert_eq!(found.map(|found| found.oid), Some(operator.oid), "one with these types");
         }
         for cast in casts() {
             if let CastMethod::Function(oid) = cast.method {

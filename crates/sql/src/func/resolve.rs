@@ -294,21 +294,23 @@ pub fn resolve_operator(
     right: Oid,
 ) -> Result<OperatorCall> {
     let inputs: Vec<Oid> = left.into_iter().chain([right]).collect();
-    let mut candidates = Vec::new();
-    for operator in registry::operators(name).into_iter().filter(|o| (o.left == 0) == left.is_none()) {
-        let declared = [operator.left, operator.right].into_iter().filter(|oid| *oid != 0).collect();
-        candidates.push(Candidate { what: operator, declared });
-    }
     // A literal beside a known type is first taken to be of that type.
     let known = inputs.iter().copied().find(|oid| *oid != oid::UNKNOWN).unwrap_or(oid::UNKNOWN);
-    let assumed: Vec<Oid> = inputs.iter().map(|i| if *i == oid::UNKNOWN { known } else { *i }).collect();
-    let based: Vec<Oid> = assumed.iter().map(|oid| types.base_of(*oid)).collect();
-    let was_open = inputs.contains(&oid::UNKNOWN);
-    let exact = candidates.iter().position(|c| c.declared == assumed);
-    let exact = exact.or_else(|| candidates.iter().position(|c| was_open && c.declared == based));
+    let assumed = |oid: Oid| if oid == oid::UNKNOWN { known } else { oid };
+    let of = |change: &dyn Fn(Oid) -> Oid| registry::operator_of(name, left.map_or(0, change), change(right));
+    let exact = of(&assumed).or_else(|| match inputs.contains(&oid::UNKNOWN) {
+        true => of(&|oid| types.base_of(assumed(oid))),
+        false => None,
+    });
+    let candidate = |what: &'static Operator| {
+        let declared = [what.left, what.right].into_iter().filter(|oid| *oid != 0).collect();
+        Candidate { what, declared }
+    };
     let chosen = match exact {
-        Some(at) => Some(candidates.swap_remove(at)),
+        Some(operator) => Some(candidate(operator)),
         None => {
+            let named = registry::operators(name).into_iter().filter(|o| (o.left == 0) == left.is_none());
+            let mut candidates: Vec<_> = named.map(candidate).collect();
             candidates.retain(|c| c.accepts(types, &inputs));
             match candidates.len() {
                 0 => return Err(no_operator(types, name, left, right)),
