@@ -11,7 +11,6 @@
 //! 3. No borrow of the transaction is held while code from above runs.
 //! 4. Whoever changes only a session's own objects (own.rs) announces nothing to the pod.
 
-mod computed;
 mod hold;
 mod lookup;
 mod numbers;
@@ -22,6 +21,7 @@ mod shape;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use super::computed::Computing;
 use super::store::{
     Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Store, Suspended, Tolerated, lost,
 };
@@ -45,7 +45,6 @@ use crate::storage::table::{RowChange, TableRows};
 use crate::storage::undo::{self, Undoing};
 use crate::types::Oid;
 use crate::types::value::Value;
-use computed::Computing;
 use hold::Holding;
 use lookup::scan_range;
 use own::Own;

@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::computed::Computing;
 use super::rows::{compare_values, same};
 use super::session::OWN_SCHEMA;
 use super::store::{
@@ -14,12 +15,11 @@ use super::store::{
 use super::table::within;
 use crate::bind::tree::SortKey;
 use crate::catalog::first_objects;
-use crate::catalog::object::{FIRST_USER_OID, Index, Indexed, Object, Schema, Table};
+use crate::catalog::object::{FIRST_USER_OID, Index, IndexColumn, Indexed, Object, Schema, Table};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::quote_ident;
-use crate::storage::table::RowChange;
+use crate::storage::table::{Computed, RowChange};
 use crate::types::value::Value;
-use crate::types::{Oid, Types};
+use crate::types::{BuiltinTypes, Oid, Types};
 
 /// What the schema of temporary objects is called.
 const OWN_SCHEMA_NAME: &str = "pg_temp_1";
@@ -68,12 +68,21 @@ fn number_of(key: &RowKey) -> u64 {
     key.words()[0]
 }
 
+/// The type of an index's column, without domains.
+fn type_of(table: &Table, column: &IndexColumn) -> Oid {
+    let ty = match column.of {
+        Indexed::Column(number) => table.columns[usize::from(number)].type_oid,
+        Indexed::Expression { type_oid, .. } => type_oid,
+    };
+    BuiltinTypes.base_of(ty)
+}
+
 /// The plain columns of an index: (number, type, how they sort).
 fn columns(table: &Table, index: &Index) -> Vec<(usize, Oid, SortKey)> {
     let mut columns = Vec::new();
     for column in &index.columns {
         if let Indexed::Column(number) = column.of {
-            let ty = crate::types::BuiltinTypes.base_of(table.columns[usize::from(number)].type_oid);
+            let ty = type_of(table, column);
             let (descending, nulls_first) = (column.descending, column.nulls_first);
             columns.push((usize::from(number), ty, SortKey { column: 0, ty, descending, nulls_first }));
         }
@@ -89,50 +98,57 @@ impl State {
         };
         self.objects.values().filter_map(index).collect()
     }
-
-    /// The unique index that has the row's key already, and the row that has it.
-    fn duplicate(&self, table: &Table, row: &[Value], own: Option<u64>) -> Option<(Arc<Index>, Found)> {
-        let rows = self.rows.get(&table.oid)?;
-        for index in self.indexes(table.oid) {
-            let plain = index.columns.iter().all(|column| matches!(column.of, Indexed::Column(_)));
-            if !index.is_unique_at_once() || !plain || index.predicate.is_some() {
-                continue;
-            }
-            let columns = columns(table, &index);
-            if !index.nulls_not_distinct && columns.iter().any(|(at, ..)| row[*at].is_null()) {
-                continue;
-            }
-            let equal = |other: &[Value]| columns.iter().all(|(at, ty, _)| same(*ty, &row[*at], &other[*at]));
-            let met = rows.iter().find(|(number, other)| Some(**number) != own && equal(other));
-            if let Some((number, values)) = met {
-                return Some((index, Found { key: key_of(*number), values: values.clone() }));
-            }
-        }
-        None
-    }
-}
-
-/// 23505 with the key's values as [`crate::types::text`] writes them.
-fn violation(table: &Table, index: &Index, row: &[Value]) -> SqlError {
-    let message = format!("duplicate key value violates unique constraint \"{}\"", index.name);
-    let settings = crate::func::Settings::default();
-    let ctx = crate::func::EvalContext::new(&settings, &crate::func::NoSystem, 0);
-    let columns = columns(table, index);
-    let name = |(at, ..): &(usize, Oid, SortKey)| quote_ident(&table.columns[*at].name);
-    let shown = |(at, ty, _): &(usize, Oid, SortKey)| match &row[*at] {
-        Value::Null => "null".to_string(),
-        value => crate::types::text::output(&ctx, *ty, value).unwrap_or_default(),
-    };
-    let names: Vec<String> = columns.iter().map(name).collect();
-    let values: Vec<String> = columns.iter().map(shown).collect();
-    let detail = format!("Key ({})=({}) already exists.", names.join(", "), values.join(", "));
-    let mut error = SqlError::new(SqlState::UNIQUE_VIOLATION, message).detail(detail);
-    error.constraint = Some(index.name.clone());
-    error.table = Some(table.name.clone());
-    error
 }
 
 impl Memory {
+    /// The unique index that has the row's key already, and the row that has it.
+    fn duplicate(
+        &self,
+        table: &Table,
+        row: &[Value],
+        own: Option<u64>,
+    ) -> Result<Option<(Arc<Index>, Found)>> {
+        let state = self.state.borrow();
+        let Some(rows) = state.rows.get(&table.oid) else { return Ok(None) };
+        let computing = Computing { store: self, table: table.oid };
+        for index in state.indexes(table.oid).into_iter().filter(|index| index.is_unique_at_once()) {
+            let plain = columns(table, &index);
+            let entry_of = |row: &[Value]| {
+                if plain.len() < index.columns.len() || index.predicate.is_some() {
+                    return computing.entry(index.oid, row);
+                }
+                Ok(Some(plain.iter().map(|(at, ..)| row[*at].clone()).collect()))
+            };
+            let Some(entry) = entry_of(row)? else { continue };
+            if !index.nulls_not_distinct && entry.iter().any(Value::is_null) {
+                continue;
+            }
+            let types: Vec<Oid> = index.columns.iter().map(|column| type_of(table, column)).collect();
+            for (number, values) in rows.iter().filter(|(number, _)| Some(**number) != own) {
+                let other = entry_of(values)?.unwrap_or_default();
+                let mut pairs = types.iter().zip(entry.iter().zip(&other));
+                if !other.is_empty() && pairs.all(|(ty, (one, other))| same(*ty, one, other)) {
+                    return Ok(Some((index, Found { key: key_of(*number), values: values.clone() })));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// 23505 with the key's values.
+    fn violation(&self, table: &Table, index: &Index, row: &[Value]) -> SqlError {
+        let message = format!("duplicate key value violates unique constraint \"{}\"", index.name);
+        let computing = Computing { store: self, table: table.oid };
+        let (names, values): (Vec<_>, Vec<_>) =
+            computing.key(index.oid, row).unwrap_or_default().into_iter().unzip();
+        let detail = format!("Key ({})=({}) already exists.", names.join(", "), values.join(", "));
+        let mut error = SqlError::new(SqlState::UNIQUE_VIOLATION, message).detail(detail);
+        error.constraint = Some(index.name.clone());
+        error.schema = self.object(table.schema).map(|schema| schema.name().to_owned());
+        error.table = Some(table.name.clone());
+        error
+    }
+
     /// Whose numbers a sequence gives at present.
     fn since(&self, sequence: Oid) -> (Oid, u32) {
         (sequence, self.state.borrow().restarts.get(&sequence).copied().unwrap_or_default())
@@ -306,15 +322,15 @@ impl Store for Memory {
     }
 
     fn insert(&self, table: &Arc<Table>, row: &[Value], tolerated: Tolerated) -> Result<Inserted> {
-        let mut state = self.state.borrow_mut();
-        if let Some((index, met)) = state.duplicate(table, row, None) {
+        if let Some((index, met)) = self.duplicate(table, row, None)? {
             let may = match tolerated {
                 Tolerated::None => false,
                 Tolerated::Any => true,
                 Tolerated::Index(oid) => oid == index.oid,
             };
-            return if may { Ok(Inserted::Met(met)) } else { Err(violation(table, &index, row)) };
+            return if may { Ok(Inserted::Met(met)) } else { Err(self.violation(table, &index, row)) };
         }
+        let mut state = self.state.borrow_mut();
         let number = state.next_row;
         state.next_row += 1;
         state.rows.get_mut(&table.oid).ok_or_else(|| lost(table.oid))?.insert(number, row.to_vec());
@@ -322,11 +338,11 @@ impl Store for Memory {
     }
 
     fn update(&self, table: &Arc<Table>, change: &RowChange<'_>) -> Result<RowKey> {
-        let (mut state, new) = (self.state.borrow_mut(), change.new);
-        let number = number_of(change.key);
-        if let Some((index, _)) = state.duplicate(table, new, Some(number)) {
-            return Err(violation(table, &index, new));
+        let (number, new) = (number_of(change.key), change.new);
+        if let Some((index, _)) = self.duplicate(table, new, Some(number))? {
+            return Err(self.violation(table, &index, new));
         }
+        let mut state = self.state.borrow_mut();
         state.rows.get_mut(&table.oid).ok_or_else(|| lost(table.oid))?.insert(number, new.to_vec());
         Ok(*change.key)
     }
@@ -346,10 +362,10 @@ impl Store for Memory {
         let state = self.state.borrow();
         let Some(rows) = state.rows.get(&table.oid) else { return Ok(()) };
         for (number, row) in rows {
-            if let Some((other, _)) = state.duplicate(table, row, Some(*number))
+            if let Some((other, _)) = self.duplicate(table, row, Some(*number))?
                 && other.oid == index.oid
             {
-                let mut error = violation(table, index, row);
+                let mut error = self.violation(table, index, row);
                 error.message = format!("could not create unique index \"{}\"", index.name);
                 error.detail =
                     error.detail.take().map(|detail| detail.replace("already exists", "is duplicated"));
@@ -372,11 +388,12 @@ impl Store for Memory {
         }
         self.state.borrow_mut().rows.insert(old.oid, changed);
         let state = self.state.borrow();
-        let mut rows = state.rows[&old.oid].iter();
-        let twice = |(number, row): (&u64, &Vec<Value>)| {
-            state.duplicate(new, row, Some(*number)).map(|(index, _)| violation(new, &index, row))
-        };
-        rows.find_map(twice).map_or(Ok(()), Err)
+        for (number, row) in &state.rows[&old.oid] {
+            if let Some((index, _)) = self.duplicate(new, row, Some(*number))? {
+                return Err(self.violation(new, &index, row));
+            }
+        }
+        Ok(())
     }
 
     fn next_value(&self, oid: Oid) -> Result<i64> {

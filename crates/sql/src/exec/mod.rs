@@ -4,6 +4,7 @@ mod advisory;
 mod aggregate;
 mod bare;
 mod change;
+mod computed;
 mod constraint;
 mod copy;
 mod define;

@@ -138,7 +138,7 @@ impl<S: Store> LocalSession<S> {
         if self.open {
             ctx.transaction_start_us = self.begun_us;
         }
-        body(ctx, &system)
+        body(ctx, &system).map_err(|error| system.with_expressions(error))
     }
 
     /// Opens a transaction if none is open.

@@ -25,6 +25,12 @@ pub trait Computed {
     /// Those of the expressions.
     fn entry(&self, index: Oid, values: &[Value]) -> Result<Option<Vec<Value>>>;
 
+    /// Names and values of the columns of the index for a row of these values, as error messages show them.
+    ///
+    /// # Errors
+    /// Those of the expressions.
+    fn key(&self, index: Oid, values: &[Value]) -> Result<Vec<(String, String)>>;
+
     /// A value of a key as error messages show it.
     fn show(&self, ty: Oid, value: &Value) -> String {
         let _ = ty;
@@ -47,6 +53,10 @@ impl Computed for PlainColumns {
     fn entry(&self, index: Oid, _values: &[Value]) -> Result<Option<Vec<Value>>> {
         let message = format!("index {index} is over expressions, and there is nobody to compute them");
         Err(SqlError::new(SqlState::INTERNAL_ERROR, message))
+    }
+
+    fn key(&self, index: Oid, values: &[Value]) -> Result<Vec<(String, String)>> {
+        self.entry(index, values).map(|_| Vec::new())
     }
 }
 

@@ -581,10 +581,7 @@ impl TableRows {
         let shown = |n: &usize| computed.show(self.columns[*n].1, &values[*n]);
         let (names, shown): (Vec<String>, Vec<String>) = match columns {
             Some(columns) => columns.iter().map(|n| (quote_ident(&self.columns[*n].0), shown(n))).unzip(),
-            None => {
-                let of = computed.entry(index, values).ok().flatten().unwrap_or_default();
-                of.iter().map(|value| ("expression".to_owned(), computed.show(0, value))).unzip()
-            }
+            None => computed.key(index, values).unwrap_or_default().into_iter().unzip(),
         };
         let message = format!("duplicate key value violates unique constraint \"{name}\"");
         let detail = format!("Key ({})=({}) already exists.", names.join(", "), shown.join(", "));

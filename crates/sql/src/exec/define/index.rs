@@ -52,7 +52,7 @@ impl<S: Store> LocalSession<S> {
             self.check_order_of(ty)?;
         }
         self.store.create(Object::Index(index.clone()))?;
-        self.store.build(&Arc::new(table.clone()), &Arc::new(index))
+        self.with_context(|_, _| self.store.build(&Arc::new(table.clone()), &Arc::new(index)))
     }
 
     /// Refuses an index over values that have no order, or none that can be kept.

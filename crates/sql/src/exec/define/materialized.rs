@@ -173,7 +173,8 @@ impl<S: Store> LocalSession<S> {
             let materialized = Some(Materialized { populated, ..it });
             self.store.replace(Object::Table(Table { materialized, ..now()? }))?;
         }
-        self.put_all(&Arc::new(now()?), rows).map_err(|mut error| {
+        let put = self.with_context(|_, _| self.put_all(&Arc::new(now()?), rows));
+        put.map_err(|mut error| {
             let index = error.constraint.clone();
             if let Some(index) = index.filter(|_| error.state == SqlState::UNIQUE_VIOLATION) {
                 error.message = format!("could not create unique index \"{index}\"");

@@ -9,6 +9,8 @@ use crate::bind::tree::{Expr, Names};
 use crate::catalog::object::{
     Action, Constraint, Expression, Index, IndexColumn, Indexed, Object, Rule, Table, UserTypeKind, View,
 };
+use crate::error::{SqlError, SqlState};
+use crate::exec::computed::EXPRESSION;
 use crate::exec::system::{SessionSystem, quoted};
 use crate::exec::system_tables::operator_classes;
 use crate::exec::system_tables::{SystemRelation, by_oid, part_oid};
@@ -148,6 +150,35 @@ impl SessionSystem<'_> {
             );
         }
         Some(text)
+    }
+
+    /// An error about a key that is there twice, with the expressions of its index written out.
+    pub(in crate::exec) fn with_expressions(&self, mut error: SqlError) -> SqlError {
+        if let Some(detail) = self.detail_with_expressions(&error) {
+            error.detail = Some(detail);
+        }
+        error
+    }
+
+    fn detail_with_expressions(&self, error: &SqlError) -> Option<String> {
+        if error.state != SqlState::UNIQUE_VIOLATION {
+            return None;
+        }
+        let (schema, name) = (error.schema.as_deref()?, error.constraint.as_deref()?);
+        let object = self.store.relation(self.store.schema(schema)?, name)?;
+        let Object::Index(index) = &*object else { return None };
+        let object = self.store.object(index.table)?;
+        let Object::Table(table) = &*object else { return None };
+        let plain = |column: &IndexColumn| match &column.of {
+            Indexed::Column(_) => self.index_column(table, column, true),
+            Indexed::Expression { .. } => EXPRESSION.to_owned(),
+        };
+        let names = |name: &dyn Fn(&IndexColumn) -> String| {
+            let names: Vec<String> = index.columns.iter().map(name).collect();
+            format!("Key ({})=", names.join(", "))
+        };
+        let rest = error.detail.as_deref()?.strip_prefix(&names(&plain))?;
+        Some(names(&|column| self.index_column(table, column, true)) + rest)
     }
 
     fn index_rest(&self, table: &Table, index: &Index) -> String {
