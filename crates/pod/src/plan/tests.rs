@@ -107,3 +107,37 @@ fn bad_numbers_are_named() {
     };
     assert!(Plan::new(&PodConfig { hwcc_bytes: needed, ..good }).is_ok());
 }
+
+#[test]
+fn every_number_has_a_range_and_its_ends_are_in_it() {
+    type Set = fn(&mut PodConfig, u64);
+    const KIB: u64 = 1 << 10;
+    let ranges: [(&str, Set, u64, u64); 12] = [
+        ("hosts", |config, n| config.hosts = n as u8, 1, 16),
+        ("workers", |config, n| config.workers = n as u8, 1, 31),
+        ("partitions", |config, n| config.partitions = n as u16, 1, 65_535),
+        ("max_tables", |config, n| config.max_tables = n as u16, 1, 65_535),
+        ("lane_slots", |config, n| config.lane_slots = n as u32, 4, 1_048_576),
+        ("lane_slot_bytes", |config, n| config.lane_slot_bytes = n as u32, 64, 4096),
+        ("retire_entries", |config, n| config.retire_entries = n as u32, 1, 32_768),
+        ("block_chunk_bytes", |config, n| config.block_chunk_bytes = n as u32, 64 * KIB, KIB * KIB),
+        ("hwcc_bytes", |config, n| config.hwcc_bytes = n, 4096, MAX_SYNC_BYTES - SUPERBLOCK_BYTES),
+        ("cxl_bytes", |config, n| config.cxl_bytes = n, 4096, KIB * KIB * KIB * KIB),
+        ("lease_ns", |config, n| config.lease_ns = n, 1000, KIB * KIB * KIB * KIB),
+        ("log_ring_bytes", |config, n| config.log_ring_bytes = n, 1024, KIB * KIB * KIB),
+    ];
+    for (name, set, min, max) in ranges {
+        let with = |value| {
+            let mut config = PodConfig::small(2, 2);
+            set(&mut config, value);
+            config.validate()
+        };
+        assert_eq!((with(min), with(max)), (Ok(()), Ok(())), "{name}");
+        // No bytes for rings are no rings, and a field of 16 bits holds nothing above its greatest number.
+        let below = if name == "log_ring_bytes" { 1 } else { min - 1 };
+        let above = (max != u64::from(u16::MAX)).then_some(max + 1);
+        for value in [Some(below), above].into_iter().flatten() {
+            assert_eq!(with(value), Err(PlanError::OutOfRange { name, value, min, max }));
+        }
+    }
+}
