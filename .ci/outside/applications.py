@@ -8,11 +8,13 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 import zipfile
+
+from fetch import get
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
 USER, DATABASE, HOST = "postgres", "application", "127.0.0.1"
+LONG_S = 900  # for what no quick run gets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +49,7 @@ APPLICATIONS = (
     Application("umami", "Umami 2.10.0, by Prisma 6.19", "npm",
                 ("umami@2.10.0", "prisma@6.19.3", "@prisma/client@6.19.3", "@prisma/adapter-pg@7.10.1"),
                 migrate=("node_modules/.bin/prisma", "migrate", "deploy"), ask=("node", "umami.mjs"),
-                done="select migration_name from _prisma_migrations where finished_at is not null", tables="_prisma_migrations", quick=True,
+                done="select migration_name from _prisma_migrations where finished_at is not null", tables="_prisma_migrations",
                 environment={"DATABASE_URL": "postgresql://{user}@{host}:{port}/{database}", "CHECKPOINT_DISABLE": "1", "PRISMA_HIDE_UPDATE_MESSAGE": "1",
                              # The engines of WebAssembly that come with the packages are used; these are only not to be downloaded.
                              "PRISMA_QUERY_ENGINE_LIBRARY": "/bin/true", "PRISMA_SCHEMA_ENGINE_BINARY": "/bin/true"}),
@@ -79,38 +81,35 @@ def install(application, folder):
     return place
 
 
-def run(*words, **more):
-    return subprocess.run(words, check=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **more).stdout
-
-
 def from_pip(application, place):
     """Packages in front of `--` come without what they ask for: MLflow's would be a gigabyte."""
-    run("python3", "-m", "venv", place / "python")
+    get("a Python of its own", ["python3", "-m", "venv", place / "python"])
     bare = application.packages[:application.packages.index("--")] if "--" in application.packages else ()
     for options, packages in ((("--no-deps",), bare), ((), [package for package in application.packages if package not in (*bare, "--")])):
         if packages:
-            run(place / "python" / "bin" / "python", "-m", "pip", "install", "-q", *options, *packages, stderr=subprocess.DEVNULL)
+            get(" ".join(packages), [place / "python" / "bin" / "python", "-m", "pip", "install", "-q", *options, *packages])
 
 
 def from_npm(application, place):
     """Umami's package is its source: unpacked and not installed."""
     source, *packages = application.packages if application.name == "umami" else (None, *application.packages)
-    run("npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", place, *packages, cwd=place)
+    get(" ".join(packages), ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", place, *packages], LONG_S, cwd=place)
     if source:
-        run("tar", "xzf", run("npm", "pack", "--silent", source, cwd=place).strip(), cwd=place)
+        packed = get(source, ["npm", "pack", "--silent", source], cwd=place).strip()
+        get(source, ["tar", "xzf", packed], cwd=place)
         shutil.copy(SCRIPTS / "prisma.config.ts", place)
         schema = place / "package" / "db" / "postgresql" / "schema.prisma"
         schema.write_text(schema.read_text().replace('"prisma-client-js"', '"prisma-client-js"\n  engineType = "client"', 1))
-        run("node_modules/.bin/prisma", "generate", cwd=place, env=environment(application, place, 0))
+        get("Prisma's client", ["node_modules/.bin/prisma", "generate"], cwd=place, env=environment(application, place, 0))
 
 
 def from_go(application, place):
-    told = json.loads(run("go", "mod", "download", "-json", *application.packages, cwd=place, stderr=subprocess.DEVNULL))
-    run("go", "build", "-o", place / application.name, ".", cwd=told["Dir"], stderr=subprocess.DEVNULL)
+    told = json.loads(get(application.title, ["go", "mod", "download", "-json", *application.packages], cwd=place))
+    get(application.title, ["go", "build", "-o", place / application.name, "."], LONG_S, cwd=told["Dir"])
 
 
 def from_maven(application, place):
-    run("mvn", "-q", "-B", "dependency:copy", f"-Dartifact={application.packages[0]}", f"-DoutputDirectory={place}")
+    get(application.title, ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={application.packages[0]}", f"-DoutputDirectory={place}"], LONG_S)
     archive = next(place.glob("*.zip"))
     with zipfile.ZipFile(archive) as files:
         files.extractall(place)
@@ -119,7 +118,7 @@ def from_maven(application, place):
     for path in inner.iterdir():
         path.rename(place / path.name)
     (place / "bin" / "kc.sh").chmod(0o755)
-    run(place / "bin" / "kc.sh", "build", "--db=postgres")
+    get(application.title, [place / "bin" / "kc.sh", "build", "--db=postgres"], LONG_S)
 
 
 def names(place, port, http=0):

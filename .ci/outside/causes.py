@@ -7,12 +7,10 @@ import re
 RULES = (
     ("row types of users", r"CREATE TYPE of a row|PostgreSQL type 'ctest|type \"(\w+\.)?(point3d|mytab|ctest\w*)\""),
     ("ranges", r"(?i)(range\w*\"?(\[\])? does not exist|range\(.*does not exist|CREATE TYPE AS RANGE|[a-z]+range_?not)"),
-    ("network addresses", r"\b_?(inet|cidr|macaddr8?)\b.*(does not exist|not exist)|::inet|inet, not"),
     ("geometry", r"LoadsArrayDelimiter|\b_?(point|box|circle|line|lseg|path|polygon)\b(\"|\().*does not exist"),
-    ("bit strings", r"(?i)\b(var)?bit\b.*(does not exist|not supported)|BIT VARYING"),
     ("full text search", r"(?i)tsvector|tsquery|text search|ts_\w+ does not exist|@@"),
     ("xml", r"\bxml\b.*does not exist|FORMAT XML|valid XML"),
-    ("money", r"\"money\" does not exist"),
+    ("numbers of transactions", r"txid_|pg_current_xact_id|pg_snapshot"),
     ("jsonpath", r"(?i)json_?path|jsonb_path"),
     ("extensions (hstore, citext, ltree, pgcrypto and others)", r"(?i)hstore|citext|ltree|extension \"|digest\(|unaccent|trigram"),
     ("prepared transactions", r"(?i)PREPARE TRANSACTION|two.?phase|prepared transactions"),

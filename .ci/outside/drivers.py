@@ -19,6 +19,7 @@ import time
 
 import causes
 import suites
+from fetch import CannotGet, fetched
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "clients.md"
 MARKS = ("<!-- own suites: written by .ci/outside/run --part drivers --shrink -->\n", "<!-- end of own suites -->\n")
@@ -68,7 +69,7 @@ def go_results(text):
 
 
 def play(suite, place, python, port, arguments, folder, only=()):
-    """Runs a suite against a server: test -> Result, and the seconds."""
+    """Runs a suite against a server: test -> Result, and the seconds; `suite.limit` of them: it was ended."""
     results, begin = folder / f"{suite.name}-{port}.results", time.monotonic()
     results.write_text("")
     with (folder / f"{suite.name}-{port}.log").open("w+") as log:
@@ -95,9 +96,9 @@ def tell(port, database, statement, check=False):
     subprocess.run(words, capture_output=True, check=check)
 
 
-def both(start, suite, arguments, folder, sources, listed):
+def both(start, suite, arguments, folder, got, listed):
     """The results of a suite on PostgreSQL and on a pod, with those that had a second chance."""
-    place, python = suites.install(suite, sources)
+    place, python = got
     with start(settings=("max_prepared_transactions=20",)) as servers:
         ports = (servers.oracle_port, servers.pod_ports[0])
         tell(ports[0], "postgres", f"create database {suites.DATABASE}", check=True)
@@ -105,7 +106,9 @@ def both(start, suite, arguments, folder, sources, listed):
             for statement in suite.setup:
                 tell(port, suites.DATABASE, statement)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            (theirs, _), (ours, seconds) = pool.map(lambda port: play(suite, place, python, port, arguments, folder), ports)
+            (theirs, theirs_s), (ours, seconds) = pool.map(lambda port: play(suite, place, python, port, arguments, folder), ports)
+        if theirs_s >= suite.limit or not theirs:
+            raise CannotGet(f"on PostgreSQL it had no end within {suite.limit} s" if theirs else "on PostgreSQL there was no test")
         failed = (name for name, result in judge(theirs, ours).items() if result.status == "fail" and name not in listed)
         again = [ours[name].raw for name in failed if name in ours]
         if 0 < len(again) <= 40:
@@ -150,12 +153,17 @@ def run(start, options, folder, known_path):
         pathlib.Path(options.out).mkdir(parents=True, exist_ok=True)
     sources = pathlib.Path(options.sources or folder)
     print(f"{'suite':12}{'tests':>7}{'both pass':>11}{'feature':>9}{'defect':>8}{'skipped':>9}{'fail there':>12}{'s':>7}")
-    for suite in suites.SUITES:
-        arguments = suite.quick if options.quick else suite.whole
-        if not arguments or options.only and suite.name not in options.only:
+    chosen = [suite for suite in suites.SUITES if (suite.quick or not options.quick) and (not options.only or suite.name in options.only)]
+    asked = {suite.name: suite.quick if options.quick else suite.whole for suite in chosen}
+    for suite, got in zip(chosen, fetched(lambda suite: suites.install(suite, sources, asked[suite.name]), chosen)):
+        arguments, listed = asked[suite.name], known[suite.name]
+        try:
+            if isinstance(got, CannotGet):
+                raise got
+            theirs, ours, seconds = both(start, suite, arguments, folder, got, listed)
+        except CannotGet as error:
+            wrong.append(f"{suite.name}: not run: {error}")
             continue
-        listed = known[suite.name]
-        theirs, ours, seconds = both(start, suite, arguments, folder, sources, listed)
         here_only = judge(theirs, ours)
         named = {name: listed.get(name) or causes.of(result) for name, result in here_only.items()}
         passing = sum(result.status == "pass" for result in theirs.values()) - len(here_only)

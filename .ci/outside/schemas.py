@@ -13,6 +13,7 @@ import time
 import applications
 import causes
 import drivers
+from fetch import CannotGet, fetched
 from servers import Client
 
 MARKS = ("<!-- schemas: written by .ci/outside/run --part schemas --shrink -->\n", "<!-- end of schemas -->\n")
@@ -78,8 +79,7 @@ def make(application, place, ports, http, log_path):
     return Made("", items, time.monotonic() - begin)
 
 
-def both(start, application, folder, sources):
-    place = applications.install(application, sources)
+def both(start, application, folder, place):
     with start() as servers:
         tell = f"create database {applications.DATABASE}"
         with Client(applications.HOST, servers.oracle_port) as client:
@@ -123,10 +123,12 @@ def run(start, options, folder, known_path):
     sources = pathlib.Path(options.sources or folder)
     if options.out:
         pathlib.Path(options.out).mkdir(parents=True, exist_ok=True)
-    for application in applications.APPLICATIONS:
-        if options.quick and not application.quick or options.only and application.name not in options.only:
+    chosen = [one for one in applications.APPLICATIONS if (one.quick or not options.quick) and (not options.only or one.name in options.only)]
+    for application, place in zip(chosen, fetched(lambda one: applications.install(one, sources), chosen)):
+        if isinstance(place, CannotGet):
+            wrong.append(f"{application.name}: not run: {place}")
             continue
-        theirs, ours = both(start, application, folder, sources)
+        theirs, ours = both(start, application, folder, place)
         here, listed = judge(theirs, ours), known[application.name]
         named = {item: listed.get(item) or cause(item, text, theirs, here) for item, text in here.items()}
         rows.append(row(application, theirs, ours, here))
