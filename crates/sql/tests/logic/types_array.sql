@@ -140,3 +140,6 @@ insert into part_of (a[1]) values (1, 2);
 insert into part_of (nosuch[1]) values (1);
 select * from part_of;
 drop table part_of;
+select trim_array('{{1, 2}, {3, 4}, {5, 6}}'::int[], 1), trim_array('{{1, 2}, {3, 4}, {5, 6}}'::int[], 3), trim_array('[2:4]={7, 8, 9}'::int[], 2);
+select trim_array('{{1, 2}, {3, 4}}'::int[], 3);
+select trim_array('{}'::int[], 1);

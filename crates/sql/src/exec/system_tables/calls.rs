@@ -255,7 +255,7 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
             signal::terminate(on, number_of(first), second.and_then(Value::as_i64).unwrap_or(0))?
         }
         "pg_collation_for" => Value::text("\"default\""),
-        "acldefault_sql" => on.default_privileges(text_of(first), oid_of(second)),
+        "acldefault_sql" => on.default_privileges(text_of(first), oid_of(second))?,
         "_pg_index_position/2" => on.index_position(number, second.and_then(Value::as_i64).unwrap_or(0)),
         source if source.starts_with("_pg_") => of_type(
             source,
@@ -463,7 +463,7 @@ impl SessionSystem<'_> {
     }
 
     /// What an access list that is NULL stands for.
-    fn default_privileges(&self, kind: &str, owner: Oid) -> Value {
+    fn default_privileges(&self, kind: &str, owner: Oid) -> Result<Value> {
         let owner = quoted(&self.user_name(owner));
         let (own, everybody) = match kind {
             "r" => ("arwdDxt", ""),
@@ -473,14 +473,23 @@ impl SessionSystem<'_> {
             "l" | "T" => ("U", "U"),
             "n" => ("UC", ""),
             "t" => ("C", ""),
-            _ => ("", ""),
+            "F" | "S" => ("U", ""),
+            "L" => ("rw", ""),
+            "p" => ("sA", ""),
+            "c" => ("", ""),
+            _ => {
+                let message = format!("unrecognized objtype abbreviation: {kind}");
+                return Err(SqlError::new(SqlState::INTERNAL_ERROR, message));
+            }
         };
         let mut items = Vec::new();
         if !everybody.is_empty() {
             items.push(Value::text(format!("={everybody}/{owner}")));
         }
-        items.push(Value::text(format!("{owner}={own}/{owner}")));
-        Value::array(oid::ACLITEM, items)
+        if !own.is_empty() {
+            items.push(Value::text(format!("{owner}={own}/{owner}")));
+        }
+        Ok(Value::array(oid::ACLITEM, items))
     }
 
     fn role_named(&self, value: &Value) -> Result<Oid> {

@@ -117,27 +117,27 @@ fn decode(text: &str, format: &str) -> Result<Vec<u8>> {
 
 fn decode_base64(text: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let (mut word, mut digits, mut padding) = (0u32, 0, 0);
-    for c in text.bytes().filter(|c| !c.is_ascii_whitespace()) {
+    // How many bytes a group of four gives: from the first padding on as many as that leaves.
+    let (mut word, mut digits, mut gives) = (0u32, 0, 3);
+    for c in text.chars().filter(|c| !matches!(c, ' ' | '\t' | '\n' | '\r')) {
         let digit = match c {
-            b'=' if digits >= 2 => {
-                padding += 1;
+            '=' => {
+                if gives == 3 && digits < 2 {
+                    return Err(invalid_parameter("unexpected \"=\" while decoding base64 sequence"));
+                } else if gives == 3 {
+                    gives = digits - 1;
+                }
                 0
             }
-            c => match BASE64.iter().position(|digit| *digit == c) {
-                Some(digit) if padding == 0 => digit as u32,
-                _ => {
-                    let message =
-                        format!("invalid symbol \"{}\" found while decoding base64 sequence", c as char);
-                    return Err(invalid_parameter(message));
-                }
-            },
+            c => BASE64.iter().position(|digit| char::from(*digit) == c).ok_or_else(|| {
+                invalid_parameter(format!("invalid symbol \"{c}\" found while decoding base64 sequence"))
+            })? as u32,
         };
         word = word << 6 | digit;
         digits += 1;
         if digits == 4 {
             let all = [(word >> 16) as u8, (word >> 8) as u8, word as u8];
-            bytes.extend(&all[..3 - padding.min(2)]);
+            bytes.extend(&all[..gives]);
             (word, digits) = (0, 0);
         }
     }

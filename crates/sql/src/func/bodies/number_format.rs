@@ -69,6 +69,10 @@ fn parse(pattern: &str) -> Result<Pattern> {
         }
         rest = &rest[c.len_utf8()..];
         match c {
+            '9' | '0' if made.pieces.contains(&Piece::Angle) => {
+                let message = format!("\"{c}\" must be ahead of \"PR\"");
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
             '9' | '0' => {
                 let digits = made.before + made.behind + made.shift;
                 match (in_shift, in_fraction) {

@@ -72,7 +72,7 @@ impl Sum {
         };
     }
 
-    pub(super) fn add(&mut self, number: i64, fraction: f64, unit: Unit) {
+    pub(super) fn add(&mut self, number: i64, fraction: f64, unit: Unit) -> Step<()> {
         let whole = i128::from(number);
         let mut years = |count: i128| {
             self.years += whole * count;
@@ -83,10 +83,8 @@ impl Sum {
             Unit::Decade => years(10),
             Unit::Century => years(100),
             Unit::Millennium => years(1000),
-            Unit::Quarter => {
-                self.months += whole * 3;
-                self.months += (fraction * 3.0).round_ties_even() as i128;
-            }
+            // It is a field of dates and intervals, and nothing that can be counted.
+            Unit::Quarter => return Err(Fault::Syntax),
             Unit::Month => {
                 self.months += whole;
                 self.add_days(fraction * 30.0);
@@ -105,6 +103,7 @@ impl Sum {
             Unit::Millisecond => self.add_time(whole, fraction, 1000),
             Unit::Microsecond => self.add_time(whole, fraction, 1),
         }
+        Ok(())
     }
 
     fn add_time(&mut self, whole: i128, fraction: f64, unit_us: i64) {
@@ -335,7 +334,7 @@ fn number_of(text: &str, unit: &mut Unit, sum: &mut Sum) -> Step<u32> {
         return Ok(bit_of(Unit::Month, 0.0));
     }
     let (_, number, fraction) = signed(text)?;
-    sum.add(number, fraction, *unit);
+    sum.add(number, fraction, *unit)?;
     let bits = bit_of(*unit, fraction);
     if *unit == Unit::Hour {
         *unit = Unit::Day;

@@ -57,7 +57,7 @@ fn iso_part(
         rest = behind;
         let next = rest.chars().next();
         if let Some(unit) = next.and_then(&unit_of).filter(|_| place == 0) {
-            sum.add(number, fraction, unit);
+            sum.add(number, fraction, unit)?;
             (rest, lettered) = (&rest[1..], true);
             continue;
         }
@@ -66,12 +66,12 @@ fn iso_part(
         }
         if place == 0 && digits == width && next.is_none() {
             let (high, low) = (number / 10_000, number % 10_000);
-            sum.add(high, 0.0, units[0]);
-            sum.add(low / 100, 0.0, units[1]);
-            sum.add(low % 100, fraction, units[2]);
+            sum.add(high, 0.0, units[0])?;
+            sum.add(low / 100, 0.0, units[1])?;
+            sum.add(low % 100, fraction, units[2])?;
             return Ok(());
         }
-        sum.add(number, fraction, units[place]);
+        sum.add(number, fraction, units[place])?;
         place += 1;
         rest = next.map_or("", |_| &rest[1..]);
         if next.is_some() && rest.is_empty() {
