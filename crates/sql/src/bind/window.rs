@@ -157,12 +157,6 @@ impl Binder<'_> {
                 arithmetic: None,
             });
         };
-        if frame.start == Bound::UnboundedFollowing {
-            return fail(SqlState::WINDOWING_ERROR, frame.pos, "frame start cannot be UNBOUNDED FOLLOWING");
-        }
-        if frame.end == Bound::UnboundedPreceding {
-            return fail(SqlState::WINDOWING_ERROR, frame.pos, "frame end cannot be UNBOUNDED PRECEDING");
-        }
         if frame.unit == FrameUnit::Groups && order.is_empty() {
             return fail(SqlState::WINDOWING_ERROR, frame.pos, "GROUPS mode requires an ORDER BY clause");
         }

@@ -252,6 +252,11 @@ impl Parser<'_> {
 
     fn create_role(&mut self, user: bool) -> Res<Statement> {
         let at = self.pos();
+        if self.is_any(&["current_user", "current_role", "session_user"]) {
+            let name = self.label()?.text.to_uppercase();
+            let message = format!("{name} cannot be used as a role name here");
+            return Err(SqlError::new(SqlState::RESERVED_NAME, message).at(at + 1));
+        }
         let name = self.label()?;
         if matches!(name.text.as_str(), "public" | "none") {
             let message = format!("role name \"{}\" is reserved", name.text);

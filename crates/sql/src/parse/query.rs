@@ -9,7 +9,7 @@ use super::ast::{
 use super::expr::node;
 use super::lexer::Tok;
 use super::{Parser, Res, keywords};
-use crate::error::SqlError;
+use crate::error::{SqlError, SqlState};
 
 impl Parser<'_> {
     fn starts_query(&self) -> bool {
@@ -420,18 +420,40 @@ impl Parser<'_> {
             self.accept_word("groups").then_some(FrameUnit::Groups)
         };
         if let Some(unit) = unit {
-            let (start, end) = if self.accept_word("between") {
-                let start = self.bound()?;
-                self.expect_word("and")?;
-                (start, self.bound()?)
-            } else {
-                (self.bound()?, Bound::CurrentRow)
-            };
+            let [start, end] = self.bounds()?;
             let exclusion = self.exclusion()?;
             window.frame = Some(Frame { unit, start, end, exclusion, pos });
         }
         self.expect(')')?;
         Ok(window)
+    }
+
+    /// The first and last row of a frame, which must be in this order as far as their words say.
+    fn bounds(&mut self) -> Res<[Bound<Box<Expr>>; 2]> {
+        let between = self.accept_word("between");
+        let first = self.pos();
+        let start = self.bound()?;
+        let (mut last, mut end) = (first, Bound::CurrentRow);
+        if between {
+            self.expect_word("and")?;
+            last = self.pos();
+            end = self.bound()?;
+        }
+        let (message, at) = match (&start, &end) {
+            (Bound::UnboundedFollowing, _) => ("frame start cannot be UNBOUNDED FOLLOWING", first),
+            (_, Bound::UnboundedPreceding) => ("frame end cannot be UNBOUNDED PRECEDING", last),
+            (Bound::CurrentRow, Bound::Preceding(_)) => {
+                ("frame starting from current row cannot have preceding rows", last)
+            }
+            (Bound::Following(_), Bound::CurrentRow) if !between => {
+                ("frame starting from following row cannot end with current row", first)
+            }
+            (Bound::Following(_), Bound::CurrentRow | Bound::Preceding(_)) => {
+                ("frame starting from following row cannot have preceding rows", last)
+            }
+            _ => return Ok([start, end]),
+        };
+        Err(SqlError::new(SqlState::WINDOWING_ERROR, message).at(at + 1))
     }
 
     fn exclusion(&mut self) -> Res<Exclusion> {

@@ -518,6 +518,7 @@ impl SessionSystem<'_> {
         let (Some(what), Some(wanted)) = (rest.first(), rest.last()) else { return Ok(Value::Null) };
         if source.starts_with("pg_has_role") {
             let other = self.role_named(what)?;
+            privileges::check(source, wanted.as_str().unwrap_or(""))?;
             let inherits = wanted.as_str().is_some_and(|word| word.to_ascii_uppercase().starts_with("USAGE"));
             let member = privilege::roles_of(self.store, role, inherits).contains(&other);
             return Ok(Value::Bool(member || privilege::is_superuser(self.store, role)));
@@ -530,11 +531,15 @@ impl SessionSystem<'_> {
             }
             _ => None,
         };
-        let Some(reg) = reg else { return Ok(Value::Bool(true)) };
+        let Some(reg) = reg else {
+            privileges::check(source, wanted.as_str().unwrap_or(""))?;
+            return Ok(Value::Bool(true));
+        };
         let number = match what {
             Value::Oid(number) => *number,
             name => crate::func::System::reg_in(self, reg, name.as_str().unwrap_or(""))?,
         };
+        privileges::check(source, wanted.as_str().unwrap_or(""))?;
         Ok(match self.store.object(number) {
             Some(object) => Value::Bool(privileges::has(self, role, &object, wanted.as_str().unwrap_or(""))),
             // What is the system's may be read by everybody.

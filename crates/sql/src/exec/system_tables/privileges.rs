@@ -2,6 +2,7 @@
 
 use super::Look;
 use crate::catalog::object::Grant;
+use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege::{self, PRIVILEGES};
 use crate::exec::system::quoted;
 use crate::types::value::Value;
@@ -31,6 +32,40 @@ pub(super) fn acl(look: &Look<'_>, grants: &[Grant]) -> Value {
     };
     let shown = grants.iter().filter(|grant| grant.privileges != 0);
     Value::array(oid::ACLITEM, shown.map(item).collect())
+}
+
+/// What may be asked for by functions whose names begin so: the longer before the shorter.
+const ASKED: &[(&str, &[&str])] = &[
+    ("has_any_column", &["SELECT", "INSERT", "UPDATE", "REFERENCES"]),
+    ("has_column", &["SELECT", "INSERT", "UPDATE", "REFERENCES"]),
+    ("has_table_", &["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "RULE"]),
+    ("has_sequence", &["USAGE", "SELECT", "UPDATE"]),
+    ("has_schema", &["CREATE", "USAGE"]),
+    ("has_database", &["CREATE", "TEMPORARY", "TEMP", "CONNECT"]),
+    ("has_function", &["EXECUTE"]),
+    ("has_tablespace", &["CREATE"]),
+    ("has_parameter", &["SET", "ALTER SYSTEM"]),
+    ("pg_has_role", &["MEMBER", "USAGE"]),
+    ("has_", &["USAGE"]),
+];
+
+/// Refuses words that are no privileges of what a function is about.
+///
+/// # Errors
+/// 22023.
+pub(super) fn check(source: &str, wanted: &str) -> Result<()> {
+    let known = ASKED.iter().find(|(start, _)| source.starts_with(start)).map_or(&[][..], |(_, words)| words);
+    let is_role = source.starts_with("pg_has_role");
+    for word in wanted.split(',').map(str::trim) {
+        let upper = word.to_ascii_uppercase();
+        let admin = upper.strip_suffix(" WITH ADMIN OPTION").filter(|_| is_role);
+        let plain = admin.or(upper.strip_suffix(" WITH GRANT OPTION")).unwrap_or(&upper);
+        if !known.contains(&plain) {
+            let message = format!("unrecognized privilege type: \"{word}\"");
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a role has one of these privileges (`SELECT, INSERT WITH GRANT OPTION`) on an object.
