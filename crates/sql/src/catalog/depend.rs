@@ -90,7 +90,7 @@ impl Objects {
             stack.push((next, true));
             let mut below = self.dependents(next.what);
             // The last made are looked at first.
-            below.sort_by_key(|(goes, _)| order(*goes));
+            below.sort_by_key(|(goes, _)| self.order(*goes));
             stack.extend(
                 below.into_iter().map(|(what, is_part)| (Found { what, on: next.what, is_part }, false)),
             );
@@ -106,6 +106,21 @@ impl Objects {
         found.retain(|one| !first.contains(&one.what) && !of_other(&one.what));
         found.iter_mut().for_each(|one| one.is_part = parts.contains(&one.what));
         found
+    }
+
+    /// By number; columns of one table from the last one on, and behind them from the first one on defaults
+    /// and generated columns, whose expressions have numbers of their own.
+    fn order(&self, goes: Goes) -> (Oid, i32) {
+        let is_generated = |table: Oid, column: u16| {
+            self.table(table).is_some_and(|table| table.columns[usize::from(column)].generated.is_some())
+        };
+        match goes {
+            Goes::Object(oid) | Goes::Part(_, Part::Constraint(oid)) => (oid, 0),
+            Goes::Part(table, Part::Column(column)) if !is_generated(table, column) => {
+                (table, -i32::from(column))
+            }
+            Goes::Part(table, Part::Default(column) | Part::Column(column)) => (table, i32::from(column)),
+        }
     }
 
     /// What refers to this, and whether it is a part of it that nobody would miss.
@@ -136,16 +151,6 @@ impl Objects {
             }
             Goes::Part(_, Part::Default(_)) => Vec::new(),
         }
-    }
-}
-
-/// By number; columns of one table from the last one on, defaults (which have numbers of their own) from
-/// the first.
-fn order(goes: Goes) -> (Oid, i32) {
-    match goes {
-        Goes::Object(oid) | Goes::Part(_, Part::Constraint(oid)) => (oid, 0),
-        Goes::Part(table, Part::Default(column)) => (table, i32::from(column)),
-        Goes::Part(table, Part::Column(column)) => (table, -i32::from(column)),
     }
 }
 
