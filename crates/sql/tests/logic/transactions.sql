@@ -210,3 +210,17 @@ reindex table tx;
 begin;
 vacuum tx;
 rollback;
+-- SET CONSTRAINTS means those of the first schema that has any of the name.
+create schema first_one;
+create schema second_one;
+create table first_one.t (id int primary key, b int constraint k1 references first_one.t deferrable);
+create table second_one.t (id int primary key, b int constraint k1 references second_one.t, c int constraint k2 references second_one.t deferrable);
+set search_path = first_one, second_one;
+set constraints k1 deferred;
+set constraints second_one.k1 deferred;
+set constraints k2, second_one.k2 deferred;
+set constraints first_one.k2 deferred;
+set constraints nowhere.k2 deferred;
+set constraints k9 deferred;
+reset search_path;
+set constraints k1 immediate;

@@ -91,30 +91,46 @@ impl<S: Store> LocalSession<S> {
         self.say_constraints(names, deferred)
     }
 
+    /// All constraints of a name, and whether they may be deferred: of a schema, or of the first one of the
+    /// search path that has any.
+    fn constraints_named(&self, path: &Path) -> Result<Vec<(Oid, bool)>> {
+        let schemas = match path.schema() {
+            None => self.with_binder(|binder| Ok(binder.schemas()))?,
+            Some(name) => vec![self.store.schema(name).ok_or_else(|| {
+                SqlError::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{name}\" does not exist"))
+            })?],
+        };
+        let objects = self.store.objects();
+        let within = |schema: Oid| -> Vec<(Oid, bool)> {
+            let tables = objects.iter().filter_map(|object| match &**object {
+                Object::Table(table) if table.schema == schema => Some(table),
+                _ => None,
+            });
+            let all = tables.flat_map(|table| &table.constraints);
+            let named = all.filter(|constraint| constraint.name == path.last());
+            named.map(|constraint| (constraint.oid, constraint.deferrable)).collect()
+        };
+        schemas.into_iter().map(within).find(|found| !found.is_empty()).ok_or_else(|| {
+            SqlError::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!("constraint \"{}\" does not exist", path.last()),
+            )
+        })
+    }
+
     fn say_constraints(&mut self, names: &[Path], deferred: bool) -> Result<()> {
         if names.is_empty() {
             self.constraints = Constraints { all: Some(deferred), own: BTreeMap::new() };
         }
         for path in names {
-            let mut found = false;
-            for object in self.store.objects() {
-                let Object::Table(table) = &*object else { continue };
-                for constraint in table.constraints.iter().filter(|constraint| constraint.name == path.last())
-                {
-                    if deferred && !constraint.deferrable {
-                        let message = format!("constraint \"{}\" is not deferrable", path.last());
-                        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
-                    }
-                    found = true;
-                    if !constraint.deferrable {
-                        continue;
-                    }
-                    self.constraints.own.insert(constraint.oid, deferred);
+            for (oid, deferrable) in self.constraints_named(path)? {
+                if deferred && !deferrable {
+                    let message = format!("constraint \"{}\" is not deferrable", path.last());
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
                 }
-            }
-            if !found {
-                let message = format!("constraint \"{}\" does not exist", path.last());
-                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+                if deferrable {
+                    self.constraints.own.insert(oid, deferred);
+                }
             }
         }
         if !deferred {
