@@ -127,11 +127,8 @@ impl Parser<'_> {
             let pos = self.pos();
             let Some(option) = self.sequence_option()? else { return Ok(options) };
             let kind = std::mem::discriminant(&option);
-            if options.iter().any(|other| std::mem::discriminant(other) == kind) {
-                let message = "conflicting or redundant options";
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(pos + 1));
-            }
-            options.push(option);
+            let again = options.iter().any(|other| std::mem::discriminant(other) == kind);
+            options.push(if again { SequenceOption::Again(pos) } else { option });
         }
     }
 

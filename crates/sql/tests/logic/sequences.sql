@@ -159,3 +159,21 @@ alter table typed alter a type int; select * from pg_sequences where sequencenam
 alter table typed alter b type bigint; select * from pg_sequences where sequencename='typed_b_seq';
 alter table typed alter a set maxvalue 5 set cache 2; select * from pg_sequences where sequencename='typed_a_seq';
 alter table typed alter a type smallint; select * from pg_sequences where sequencename='typed_a_seq';
+-- Options are looked at before the name, and after what is altered.
+create sequence s_taken;
+create sequence s_taken minvalue 5 maxvalue 1;
+create sequence s_taken increment 0;
+create sequence nowhere.s minvalue 5 maxvalue 1;
+create sequence if not exists s_taken minvalue 5 maxvalue 1;
+
+create sequence s_taken owned by nowhere.t;
+create sequence s_other owned by nowhere.t minvalue 5 maxvalue 1;
+create sequence s_taken cycle no cycle;
+alter sequence s_missing cycle no cycle;
+alter sequence if exists s_missing cycle no cycle;
+alter sequence s_taken increment 0 cycle no cycle;
+alter sequence s_taken owned by nowhere.t increment 0;
+alter sequence s_taken owned by none owned by none;
+create table s_of (a int generated always as identity (cycle increment 0 no cycle));
+select 1 / 0; alter sequence s_taken cycle no cycle;
+drop sequence s_taken;

@@ -13,11 +13,14 @@ impl<S: Store> LocalSession<S> {
         fine: bool,
         options: &[SequenceOption],
     ) -> Result<()> {
-        let schema = self.target_schema(path, temporary)?;
-        if self.relation_exists(schema, path.last(), fine)? {
+        let place = || self.target_schema(path, temporary);
+        if fine && self.relation_exists(place()?, path.last(), true)? {
             return Ok(());
         }
-        let sequence = self.new_sequence(schema, path.last(), oid::INT8, options)?;
+        let sequence = self.numbers(path.last(), oid::INT8, options)?;
+        let schema = place()?;
+        self.relation_exists(schema, path.last(), false)?;
+        let sequence = self.placed(sequence, schema, options)?;
         self.store.create(self.own(Object::Sequence(sequence)))
     }
 
@@ -28,10 +31,15 @@ impl<S: Store> LocalSession<S> {
         ty: Oid,
         options: &[SequenceOption],
     ) -> Result<Sequence> {
+        self.placed(self.numbers(name, ty, options)?, schema, options)
+    }
+
+    /// A sequence that is nowhere yet, and nobody's.
+    fn numbers(&self, name: &str, ty: Oid, options: &[SequenceOption]) -> Result<Sequence> {
         let mut sequence = Sequence {
-            oid: self.store.new_oid(schema)?,
+            oid: 0,
             name: name.to_string(),
-            schema,
+            schema: 0,
             owner: self.role(),
             type_oid: ty,
             start: 0,
@@ -48,14 +56,26 @@ impl<S: Store> LocalSession<S> {
         Ok(sequence)
     }
 
-    /// Puts options into a sequence; where it is new, which has no `last` number, what was not said gets its
-    /// default. Faults are told in PostgreSQL's order.
+    fn placed(&self, mut sequence: Sequence, schema: Oid, options: &[SequenceOption]) -> Result<Sequence> {
+        (sequence.oid, sequence.schema) = (self.store.new_oid(schema)?, schema);
+        self.apply_owned_by(&mut sequence, options)?;
+        Ok(sequence)
+    }
+
+    /// Puts options into a sequence but for OWNED BY; where it is new, which has no `last` number, what was
+    /// not said gets its default. Faults are told in PostgreSQL's order.
     fn apply_sequence(
         &self,
         sequence: &mut Sequence,
         options: &[SequenceOption],
         last: Option<i64>,
     ) -> Result<()> {
+        for option in options {
+            if let SequenceOption::Again(pos) = option {
+                let message = "conflicting or redundant options";
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(pos + 1));
+            }
+        }
         for option in options {
             if let SequenceOption::As(name) = option {
                 let ty = self.with_binder(|binder| binder.resolve_type(name))?.oid;
@@ -93,6 +113,15 @@ impl<S: Store> LocalSession<S> {
                     return invalid(format!("CACHE ({value}) must be greater than zero"));
                 }
                 SequenceOption::Cache(value) => sequence.cache = *value,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_owned_by(&self, sequence: &mut Sequence, options: &[SequenceOption]) -> Result<()> {
+        for option in options {
+            match option {
                 SequenceOption::OwnedBy(None) => sequence.owned_by = None,
                 SequenceOption::OwnedBy(Some(path)) => {
                     sequence.owned_by = Some(self.owned_column(sequence, path)?);
@@ -177,12 +206,12 @@ impl<S: Store> LocalSession<S> {
         }
         let is_owner = |option: &SequenceOption| matches!(option, SequenceOption::OwnedBy(_));
         if ty.is_none() && options.iter().all(is_owner) {
-            let start = sequence.start;
-            self.apply_sequence(&mut sequence, options, Some(start))?;
+            self.apply_owned_by(&mut sequence, options)?;
             return self.store.replace(Object::Sequence(sequence));
         }
         let last = self.store.sequence_state(oid)?.0;
         self.apply_sequence(&mut sequence, options, Some(last))?;
+        self.apply_owned_by(&mut sequence, options)?;
         let first = options.iter().find_map(|option| match option {
             SequenceOption::Restart(value) => Some(value.unwrap_or(sequence.start)),
             _ => None,

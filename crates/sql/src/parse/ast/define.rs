@@ -148,6 +148,8 @@ pub(crate) enum SequenceOption {
     Cache(i64),
     Cycle(bool),
     OwnedBy(Option<Path>),
+    /// One that stands there already.
+    Again(Pos),
 }
 
 #[derive(Clone, Debug, PartialEq)]
