@@ -271,6 +271,17 @@ impl<S: Store> LocalSession<S> {
         asked.try_for_each(|need| self.allow_one(asks, need))
     }
 
+    /// Refuses names in schemas that the role may not look into.
+    pub(crate) fn may_look_into(&self, needs: &[Need]) -> Result<()> {
+        if self.is_superuser() {
+            return Ok(());
+        }
+        let is_schema =
+            |need: &&Need| matches!(self.store.object(need.object).as_deref(), Some(Object::Schema(_)));
+        let schemas: Vec<Need> = needs.iter().filter(is_schema).copied().collect();
+        self.allow(&schemas)
+    }
+
     fn allow_one(&self, asks: Oid, need: &Need) -> Result<()> {
         let by = if need.by == 0 { asks } else { need.by };
         match self.store.object(need.object) {

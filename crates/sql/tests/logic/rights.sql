@@ -71,3 +71,17 @@ begin; set local search_path = z2; execute p; rollback; execute p;
 set search_path = pg_catalog; execute p;
 drop schema z2 cascade;
 reset search_path; drop schema zz cascade;
+-- Who may not look into a schema is told so before anything else that is wrong with what is in it.
+create schema closed;
+create table closed.t (a int);
+create view closed.v as select count(*) from closed.t;
+create role stranger;
+set role stranger;
+select nosuch from closed.t;
+select nosuch, a from closed.t where b;
+update closed.v set count = 1;
+insert into closed.v values (1);
+prepare looks as select a from closed.t;
+reset role;
+drop schema closed cascade;
+drop role stranger;

@@ -47,7 +47,10 @@ impl<S: Store> LocalSession<S> {
     ) -> Result<(PlannedStatement, Vec<Oid>)> {
         self.with_context(|ctx, path| {
             let binder = Binder::new(ctx, &self.store, path, parameters);
-            let mut bound = binder.acting_as(role, || binder.statement(statement))?;
+            let bound = binder.acting_as(role, || binder.statement(statement));
+            // Names are looked up before anything else is found wrong.
+            self.may_look_into(&binder.needs.borrow())?;
+            let mut bound = bound?;
             let parameters = binder.parameter_types()?;
             let failing = crate::plan::constants::failing(&ctx, &mut bound);
             let mut plan = Planner::plan(&self.store, bound, binder.next_cte.get());
