@@ -110,9 +110,12 @@ impl Binder<'_> {
         scope.leave_aggregate(place);
         scope.misplaced.take().map_or(Ok(()), Err)?;
         scope.grouping.set(true);
-        let mut numbers = Vec::new();
-        for typed in exprs? {
-            match scope.group_keys.iter().position(|key| *key == typed.expr) {
+        let (exprs, mut numbers) = (exprs?, Vec::new());
+        let Some(keys) = &scope.group_keys else {
+            return Ok(Typed::new(Expr::Grouping(numbers), Type::of(oid::INT4), pos));
+        };
+        for typed in exprs {
+            match keys.iter().position(|key| *key == typed.expr) {
                 Some(number) => numbers.push(number),
                 None => {
                     let message =

@@ -145,7 +145,8 @@ pub(crate) struct Scope<'p> {
     pub(crate) window_names: Vec<(String, WindowDef)>,
     pub(crate) sets: Vec<SetCall>,
     pub(crate) grouping: Cell<bool>,
-    pub(crate) group_keys: Vec<Expr>,
+    /// None where GROUP BY is refused.
+    pub(crate) group_keys: Option<Vec<Expr>>,
 }
 
 impl<'p> Scope<'p> {
@@ -173,7 +174,7 @@ impl<'p> Scope<'p> {
             window_names: Vec::new(),
             sets: Vec::new(),
             grouping: Cell::new(false),
-            group_keys: Vec::new(),
+            group_keys: Some(Vec::new()),
         }
     }
 

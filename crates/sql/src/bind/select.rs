@@ -32,14 +32,16 @@ impl Binder<'_> {
         let mut keys = Vec::new();
         scope.place = Place::GroupBy;
         let grouped = !ast.group_by.is_empty();
-        let (sets, written) = self.group_items(&mut scope, &ast.group_by, &ast.targets, &mut keys)?;
-        scope.group_keys = keys.iter().map(|(key, _)| key.clone()).collect();
+        // GROUPING is about its keys, but what is wrong with it is told after what is wrong elsewhere.
+        let items = self.group_items(&mut scope, &ast.group_by, &ast.targets, &mut keys);
+        scope.group_keys = items.is_ok().then(|| keys.iter().map(|(key, _)| key.clone()).collect());
         scope.place = Place::Target;
         let mut outputs = self.targets(&mut scope, &ast.targets)?;
         let filter = self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?;
         let having = self.condition(&mut scope, ast.having.as_ref(), Place::Having)?;
         let visible = outputs.len();
         let order = self.order(&mut scope, &query.order_by, &mut outputs, visible, &ast.distinct)?;
+        let (sets, written) = items?;
         let distinct = self.distinct_on(&mut scope, &ast.distinct, &mut outputs, visible, &order)?;
         let aggregates = scope.aggregates.take().into_iter().map(|(call, _)| call).collect();
         let grouping = grouped || scope.grouping.get() || having.is_some();
