@@ -59,20 +59,12 @@ impl Binder<'_> {
                 }
                 let column = &table.columns[at];
                 let only_default = column.generated.is_some() || column.identity.is_some_and(|i| i.always);
-                if value.is_some() && only_default {
-                    let message = format!("column \"{}\" can only be updated to DEFAULT", name.text);
-                    let detail = match column.generated {
-                        Some(_) => format!("Column \"{}\" is a generated column.", name.text),
-                        None => format!(
-                            "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
-                            name.text
-                        ),
-                    };
-                    self.refuse_late(at, SqlError::new(GENERATED_ALWAYS, message).detail(detail));
+                if only_default && (value.is_some() || changed.is_through_view()) {
+                    self.refuse_late(at, only_default_for(column));
                 }
                 let expr = match value {
-                    Some(typed) => self.coerce_assign(typed, column.ty(), Some(&column.name))?.expr,
-                    None => self.default_of(table, at)?,
+                    Some(typed) => self.coerce_assign(typed, column.ty(), &column.name)?.expr,
+                    None => self.default_of(&changed.shown, at)?,
                 };
                 set.push((at, expr));
             }
@@ -248,6 +240,17 @@ impl Binder<'_> {
         let place = (&table.columns[at], ast.columns[slot].pos);
         self.replaced(&mut scope, base, place, &ast.parts[slot], Some(value))
     }
+}
+
+/// A column that nothing but its default, or what it is generated from, may set.
+pub(crate) fn only_default_for(column: &Column) -> SqlError {
+    let name = &column.name;
+    let detail = match column.generated {
+        Some(_) => format!("Column \"{name}\" is a generated column."),
+        None => format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS."),
+    };
+    let message = format!("column \"{name}\" can only be updated to DEFAULT");
+    SqlError::new(GENERATED_ALWAYS, message).detail(detail)
 }
 
 fn assigned_twice(name: &Ident) -> SqlError {

@@ -145,8 +145,8 @@ impl Binder<'_> {
         target.checks.sort_by(|a, b| a.0.cmp(&b.0));
         for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| !column.dropped) {
             if let Some(generated) = &column.generated {
-                let ty = Some(column.ty());
-                let expr = self.table_expr(table, &generated.sql, ty, super::GENERATION)?;
+                let target_type = Some((column.ty(), column.name.as_str()));
+                let expr = self.table_expr(table, &generated.sql, target_type, super::GENERATION)?;
                 target.generated.push((at, expr));
             }
             self.domain_checks(&mut target.domains, (at, false), column.type_oid)?;
@@ -164,7 +164,7 @@ impl Binder<'_> {
         let check = |check: &str, condition| DomainCheck {
             column: at,
             each,
-            domain: user.name.clone(),
+            domain: super::type_text(self.types(), user.oid),
             check: check.to_string(),
             condition,
         };
@@ -177,7 +177,8 @@ impl Binder<'_> {
         }
         // Those of the domains under it are this one's too.
         if !each {
-            found[first..].iter_mut().for_each(|check| check.domain.clone_from(&user.name));
+            let shown = super::type_text(self.types(), user.oid);
+            found[first..].iter_mut().for_each(|check| check.domain.clone_from(&shown));
         }
         Ok(())
     }
@@ -190,11 +191,11 @@ impl Binder<'_> {
     }
 
     /// Binds a check or default of a domain over `base` for its names alone.
-    pub(crate) fn domain_text(&self, base: Oid, sql: &str, target: Option<Type>) -> Result<Typed> {
+    pub(crate) fn domain_text(&self, base: Oid, sql: &str, target: Option<(Type, &str)>) -> Result<Typed> {
         let parsed = crate::parse::parse_expr(sql)?;
         let typed = self.expr(&mut self.domain_scope(base), &parsed).map_err(SqlError::nowhere)?;
         match target {
-            Some(ty) => self.coerce_assign(typed, ty, None),
+            Some((ty, name)) => self.coerce_default(typed, ty, name),
             None => Ok(typed),
         }
     }
@@ -228,7 +229,7 @@ impl Binder<'_> {
         if let Some(identity) = &column.identity {
             let sequence = Typed::new(Expr::value(Value::Oid(identity.sequence)), Type::of(oid::REGCLASS), 0);
             let next = self.call_named("nextval", vec![sequence], 0)?;
-            return self.coerce_assign(next, column.ty(), Some(&column.name)).map(|typed| typed.expr);
+            return self.coerce_default(next, column.ty(), &column.name).map(|typed| typed.expr);
         }
         let of_type = self.store.object(column.type_oid).filter(|_| column.default.is_none());
         let default = match (&column.default, of_type.as_deref()) {
@@ -239,11 +240,15 @@ impl Binder<'_> {
             ) => it,
             _ => return Ok(Expr::null()),
         };
-        let parsed = crate::parse::parse_expr(&default.sql)?;
+        let typed = self.default_text(&default.sql)?;
+        self.coerce_default(typed, column.ty(), &column.name).map(|typed| typed.expr)
+    }
+
+    /// A default as it was written, of whatever type it is.
+    pub(crate) fn default_text(&self, sql: &str) -> Result<Typed> {
         let mut scope = Scope::root();
         scope.place = Place::Lasting(super::DEFAULTS);
-        let typed = self.expr(&mut scope, &parsed).map_err(SqlError::nowhere)?;
-        self.coerce_assign(typed, column.ty(), Some(&column.name)).map(|typed| typed.expr)
+        self.expr(&mut scope, &crate::parse::parse_expr(sql)?).map_err(SqlError::nowhere)
     }
 
     /// The numbers of named columns; all of them if none is named.
@@ -391,7 +396,7 @@ impl Binder<'_> {
             );
             let column = &table.columns[*at];
             let set = match ast.parts.get(slot).filter(|part| !part.is_empty()) {
-                None => self.coerce_assign(typed, column.ty(), Some(&column.name))?.expr,
+                None => self.coerce_assign(typed, column.ty(), &column.name)?.expr,
                 Some(_) => self.set_part((table, columns, ast), slot, typed, values)?,
             };
             if !takes_own_number(table, *at, ast.overriding) {
@@ -415,7 +420,7 @@ impl Binder<'_> {
         self.refuse_generated(table, at, overriding);
         let column = &table.columns[at];
         let typed = self.expr(scope, ast)?;
-        self.coerce_assign(typed, column.ty(), Some(&column.name)).map(|typed| typed.expr)
+        self.coerce_assign(typed, column.ty(), &column.name).map(|typed| typed.expr)
     }
 
     fn conflict(
@@ -427,13 +432,9 @@ impl Binder<'_> {
     ) -> Result<Conflict> {
         let index = self.arbiter(&changed.shown, conflict)?;
         let means = |one: &Index| index.is_none_or(|oid| oid == one.oid);
-        if self.store.indexes(changed.shown.oid).iter().any(|one| one.deferrable && means(one)) {
-            let message = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints \
-                           as arbiters";
-            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
-        }
+        let deferrable = self.store.indexes(changed.shown.oid).iter().any(|one| one.deferrable && means(one));
         let Some((set, filter)) = &conflict.update else {
-            return Ok(Conflict { index, update: None, seen: None });
+            return Ok(Conflict { index, deferrable, update: None, seen: None });
         };
         if index.is_none() {
             let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
@@ -450,7 +451,7 @@ impl Binder<'_> {
             self.need(relation.oid(), privilege::UPDATE | privilege::SELECT);
         }
         let seen = changed.among(None).map(|filter| (changed.shown.name.clone(), filter));
-        Ok(Conflict { index, update: Some((set, filter)), seen })
+        Ok(Conflict { index, deferrable, update: Some((set, filter)), seen })
     }
 
     /// The target's table joined with the other tables of the statement.

@@ -199,9 +199,18 @@ impl Binder<'_> {
     }
 
     /// A value for a column (`name`) of type `target`.
-    pub(crate) fn coerce_assign(&self, typed: Typed, target: Type, name: Option<&str>) -> Result<Typed> {
+    pub(crate) fn coerce_assign(&self, typed: Typed, target: Type, name: &str) -> Result<Typed> {
+        self.assigned(typed, target, (name, "expression"))
+    }
+
+    /// A default, or what a column is generated from, for a column or domain (`name`) of type `target`.
+    pub(crate) fn coerce_default(&self, typed: Typed, target: Type, name: &str) -> Result<Typed> {
+        self.assigned(typed, target, (name, "default expression")).map_err(SqlError::nowhere)
+    }
+
+    fn assigned(&self, typed: Typed, target: Type, (name, what): (&str, &str)) -> Result<Typed> {
         if let Some(base) = self.with_length(target.oid, typed.ty.oid) {
-            let typed = self.coerce_assign(typed, base, name)?;
+            let typed = self.assigned(typed, base, (name, what))?;
             return Ok(Typed { ty: target, ..typed });
         }
         let (source, pos) = (typed.ty, typed.pos);
@@ -210,10 +219,7 @@ impl Binder<'_> {
         }
         let (to, from) =
             (full_type_text(self.types(), Type::of(target.oid)), type_text(self.types(), source.oid));
-        let message = match name {
-            Some(name) => format!("column \"{name}\" is of type {to} but expression is of type {from}"),
-            None => format!("default expression is of type {from}, not {to}"),
-        };
+        let message = format!("column \"{name}\" is of type {to} but {what} is of type {from}");
         let hint = "You will need to rewrite or cast the expression.";
         Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).hint(hint).at(pos + 1))
     }

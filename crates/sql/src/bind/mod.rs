@@ -44,6 +44,7 @@ use crate::parse::Pos;
 use crate::parse::ast;
 use crate::types::{Oid, Type, Types, oid};
 
+pub(crate) use assign::only_default_for;
 pub(crate) use change::BoundStatement;
 pub(crate) use coerce::Context;
 pub(crate) use collation::Collation;
@@ -282,7 +283,7 @@ impl<'a> Binder<'a> {
         &self,
         table: &Arc<crate::catalog::object::Table>,
         text: &str,
-        target: Option<Type>,
+        target: Option<(Type, &str)>,
         what: &'static str,
     ) -> Result<tree::Expr> {
         let parsed = crate::parse::parse_expr(text)?;
@@ -305,7 +306,7 @@ impl<'a> Binder<'a> {
         &self,
         table: &Arc<crate::catalog::object::Table>,
         parsed: &ast::Expr,
-        target: Option<Type>,
+        target: Option<(Type, &str)>,
         what: &'static str,
     ) -> Result<Typed> {
         let mut scope = Scope::root();
@@ -313,7 +314,7 @@ impl<'a> Binder<'a> {
         scope.add_table(table, &table.name, None, 0, true);
         let typed = self.expr(&mut scope, parsed)?;
         match target {
-            Some(ty) => self.coerce_assign(typed, ty, None),
+            Some((ty, name)) => self.coerce_default(typed, ty, name),
             None => Ok(typed),
         }
     }

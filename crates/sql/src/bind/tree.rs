@@ -463,6 +463,8 @@ pub(crate) type ConflictUpdate = (Vec<(usize, Expr)>, Option<Expr>);
 pub(crate) struct Conflict {
     /// The unique index that decides; `None`: any.
     pub(crate) index: Option<Oid>,
+    /// It, or one of them, may be deferred: no row can be put in so.
+    pub(crate) deferrable: bool,
     /// Assignments over the row `old | excluded`; `None`: nothing is done.
     pub(crate) update: Option<ConflictUpdate>,
     /// The view that is changed through, and which rows it has.

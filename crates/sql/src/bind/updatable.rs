@@ -6,6 +6,8 @@
 //! 2. Names are those of the relation that the statement names, numbers of columns are the table's.
 //! 3. Rows that a view does not show are neither updated nor deleted through it; they may be made where
 //!    there is no CHECK OPTION.
+//! 4. Columns of a view have no defaults of their own: SET .. = DEFAULT gives them NULL, or what their type
+//!    has. An INSERT that gives them nothing takes the table's.
 
 use std::sync::Arc;
 
@@ -20,7 +22,8 @@ use crate::parse::ast::{self, Body, Distinct, FromKind, Ident, Kind, Path, Selec
 /// What a statement changes.
 pub(super) struct Changed {
     pub(super) table: Arc<Table>,
-    /// The table with the names that the statement may use; what it may not name is as if dropped.
+    /// The table with the names that the statement may use, and the defaults that it may ask for; what it may
+    /// not name is as if dropped.
     pub(super) shown: Arc<Table>,
     /// Numbers of the columns, in the order of the relation that was named.
     pub(super) order: Vec<usize>,
@@ -35,6 +38,10 @@ impl Changed {
         let there = table.columns.iter().enumerate().filter(|(_, column)| !column.dropped);
         let order = there.map(|(at, _)| at).collect();
         Changed { shown: table.clone(), table, order, filter: None, checks: Vec::new() }
+    }
+
+    pub(super) fn is_through_view(&self) -> bool {
+        !Arc::ptr_eq(&self.table, &self.shown)
     }
 
     /// The target with the conditions that views demand of new rows.
@@ -71,6 +78,11 @@ impl Binder<'_> {
             }
             _ => self.target_table(path).map(Changed::of),
         }
+    }
+
+    /// The table whose rows a statement changes that names `path`.
+    pub(crate) fn changed_table(&self, path: &Path) -> Result<Arc<Table>> {
+        self.changed(path, Changing::Update).map(|changed| changed.table)
     }
 
     /// Notes that a statement reads the rows that it changes, if one of these expressions has a column of
@@ -126,7 +138,7 @@ impl Binder<'_> {
         if alias.is_none() {
             scope.entries[0].schema = self.schema_name(changed.shown.schema);
         }
-        if !Arc::ptr_eq(&changed.table, &changed.shown) {
+        if changed.is_through_view() {
             let number = |column: &ScopeColumn| usize::from(column.origin.1.unsigned_abs()) - 1;
             let rank = |column: &ScopeColumn| changed.order.iter().position(|at| *at == number(column));
             scope.entries[0].columns.sort_by_key(rank);
@@ -183,6 +195,7 @@ impl Binder<'_> {
                 ));
             }
             (own.dropped, own.name) = (false, column.name.clone());
+            (own.default, own.identity) = (None, None);
         }
         let filter = inner.among(own.clone());
         let mut checks = inner.checks;

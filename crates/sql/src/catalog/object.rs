@@ -341,6 +341,9 @@ pub struct Index {
     /// Columns that it is said to hold besides.
     #[serde(default)]
     pub include: Vec<u16>,
+    /// What its columns are called: as those of the table were when it was made.
+    #[serde(default)]
+    pub names: Vec<String>,
     /// Two rows must differ in its columns.
     #[serde(default)]
     pub unique: bool,

@@ -87,6 +87,11 @@ impl<'p> Exec<'p> {
 
     fn insert_or_update(&self, insert: &'p Insert, row: Row, outer: Option<&Env<'_>>) -> Result<Option<Row>> {
         let table = &insert.target.table;
+        if insert.conflict.as_ref().is_some_and(|conflict| conflict.deferrable) {
+            let message = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints \
+                           as arbiters";
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+        }
         let tolerated = match &insert.conflict {
             None => Tolerated::None,
             Some(Conflict { index: None, .. }) => Tolerated::Any,

@@ -368,6 +368,7 @@ impl Exec<'_> {
             }
         }
         let action = self.action(key, waiting);
+        self.refuse_numbered(child, key, (action, waiting))?;
         let refuses = matches!(action, Action::NoAction | Action::Restrict);
         let children = self.children(child, key.columns, &own, if refuses { 1 } else { usize::MAX })?;
         if children.is_empty() || (action == Action::NoAction && self.parent_has(child, key, &own)?) {
@@ -395,6 +396,40 @@ impl Exec<'_> {
             && !self.parent_has(child, key, &own)?
             && !self.children(child, key.columns, &own, 1)?.is_empty();
         if stays { refused() } else { Ok(()) }
+    }
+
+    /// Refuses to set a column that only its default may set, whether there are rows or not.
+    fn refuse_numbered(
+        &self,
+        child: &Table,
+        key: &ForeignKey<'_>,
+        (action, waiting): (Action, &Waiting),
+    ) -> Result<()> {
+        let set = match (action, &waiting.new) {
+            (Action::SetNull, None) if !key.set.is_empty() => key.set,
+            (Action::SetNull, _) | (Action::Cascade, Some(_)) => key.columns,
+            _ => return Ok(()),
+        };
+        let column = |at: &u16| &child.columns[usize::from(*at)];
+        let Some(refused) = set.iter().map(column).find(|it| it.identity.is_some_and(|own| own.always))
+        else {
+            return Ok(());
+        };
+        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+        let schema = self.store.object(child.schema);
+        let schema = schema.as_deref().map_or(String::new(), |schema| quoted(schema.name()));
+        let (values, first) = if action == Action::Cascade { (true, set.len()) } else { (false, 0) };
+        let value = |at: usize| if values { format!("${}", at + 1) } else { "NULL".to_string() };
+        let name = |at: &u16| quoted(&column(at).name);
+        let sets = set.iter().enumerate().map(|(at, set)| format!("{} = {}", name(set), value(at)));
+        let finds = key.columns.iter().enumerate();
+        let finds =
+            finds.map(|(at, own)| format!("${} OPERATOR(pg_catalog.=) {}", first + at + 1, name(own)));
+        let (sets, finds) = (sets.collect::<Vec<_>>().join(", "), finds.collect::<Vec<_>>().join(" AND "));
+        Err(crate::bind::only_default_for(refused).context(|| {
+            let table = quoted(&child.name);
+            format!("SQL statement \"UPDATE ONLY {schema}.{table} SET {sets} WHERE {finds}\"")
+        }))
     }
 
     fn act(

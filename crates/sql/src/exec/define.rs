@@ -23,7 +23,7 @@ mod types;
 mod using_index;
 mod view;
 
-pub(crate) use index::{shown_expression, told_apart};
+pub(crate) use index::column_names;
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use crate::missing;
 use crate::types::datetime::date_style::DateStyle;
 use crate::types::datetime::interval_style::IntervalStyle;
 use crate::types::value::Value;
-use crate::types::{BuiltinTypes, Oid, TypeInfo, Types};
+use crate::types::{BuiltinTypes, Oid, TypeInfo, Types, oid};
 
 /// Settings of a session that change what expressions give.
 #[derive(Clone, Debug)]
@@ -155,6 +155,10 @@ impl<'a> EvalContext<'a> {
 impl Types for EvalContext<'_> {
     fn type_info(&self, oid: Oid) -> Option<Cow<'_, TypeInfo>> {
         self.system.type_info(oid)
+    }
+
+    fn shown(&self, oid: Oid) -> Option<String> {
+        self.system.reg_out(oid::REGTYPE, oid)
     }
 }
 

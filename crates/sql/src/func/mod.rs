@@ -37,20 +37,12 @@ pub use resolve::{
     select_common_type,
 };
 
-use crate::types::{Oid, Type, TypeKind, Types, format_builtin};
+use crate::types::{Oid, Type, Types, format_builtin};
 
 /// Names of types as error messages print them, with commas between.
 pub fn text_of_types(types: &dyn Types, oids: &[Oid]) -> String {
     let name = |oid: &Oid| {
-        format_builtin(Type::of(*oid))
-            .or_else(|| {
-                let info = types.type_info(*oid)?;
-                match info.is_array() && info.kind != TypeKind::Domain {
-                    true => Some(text_of_types(types, &[info.element]) + "[]"),
-                    false => Some(info.name.to_string()),
-                }
-            })
-            .unwrap_or_else(|| oid.to_string())
+        format_builtin(Type::of(*oid)).or_else(|| types.shown(*oid)).unwrap_or_else(|| oid.to_string())
     };
     oids.iter().map(name).collect::<Vec<_>>().join(", ")
 }

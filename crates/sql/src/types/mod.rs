@@ -241,6 +241,12 @@ pub trait Types {
     /// The type with this oid.
     fn type_info(&self, oid: Oid) -> Option<Cow<'_, TypeInfo>>;
 
+    /// A user's type as it has to be written: quoted, and with its schema where its name alone does not find
+    /// it.
+    fn shown(&self, _oid: Oid) -> Option<String> {
+        None
+    }
+
     /// The type of arrays of `element`, or 0.
     fn array_of(&self, element: Oid) -> Oid {
         self.type_info(element).map_or(0, |info| info.array)

@@ -84,7 +84,7 @@ pub fn input(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
 pub(crate) fn settled_label(ctx: &EvalContext<'_>, ty: Oid, label: Value) -> Result<Value> {
     match label.as_str() {
         Some(name) if ctx.system.is_new_label(ty, name) => {
-            let shown = ctx.type_info(ty).map_or_else(String::new, |info| info.name.to_string());
+            let shown = crate::func::text_of_types(ctx, &[ty]);
             let message = format!("unsafe use of new value \"{name}\" of enum type {shown}");
             let error = SqlError::new(SqlState::UNSAFE_NEW_ENUM_VALUE_USAGE, message);
             Err(error.hint("New enum values must be committed before they can be used."))
@@ -132,10 +132,8 @@ fn input_other(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
         TypeKind::Domain => input(ctx, Type { oid: info.base, modifier: ty.modifier }, text),
         TypeKind::Enum => {
             let label = ctx.system.enum_label(ty.oid, text).ok_or_else(|| {
-                let message = format!(
-                    "invalid input value for enum {}: \"{text}\"",
-                    crate::func::quote_ident(&info.name)
-                );
+                let shown = crate::func::text_of_types(ctx, &[ty.oid]);
+                let message = format!("invalid input value for enum {shown}: \"{text}\"");
                 SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
             })?;
             settled_label(ctx, ty.oid, label)

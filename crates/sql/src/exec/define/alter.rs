@@ -170,11 +170,16 @@ impl<S: Store> LocalSession<S> {
             let message = "cannot move objects into or out of temporary schemas";
             return Err(SqlError::refused_by_postgresql(message));
         }
-        let is_relation = !matches!(object, Object::Type(_));
-        if is_relation && oid != object.schema() && self.store.relation(oid, object.name()).is_some() {
-            let (name, schema) = (object.name(), &schema.text);
+        let fits = |moved: &Object| {
+            if oid == moved.schema() || self.store.relation(oid, moved.name()).is_none() {
+                return Ok(());
+            }
+            let (name, schema) = (moved.name(), &schema.text);
             let message = format!("relation \"{name}\" already exists in schema \"{schema}\"");
-            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
+            Err(SqlError::new(SqlState::DUPLICATE_TABLE, message))
+        };
+        if !matches!(object, Object::Type(_)) {
+            fits(object)?;
         }
         let mut moved = object.clone();
         match &mut moved {
@@ -188,17 +193,14 @@ impl<S: Store> LocalSession<S> {
         self.store.replace(moved)?;
         for index in self.store.indexes(object.oid()) {
             let mut index = (*index).clone();
+            fits(&Object::Index(index.clone()))?;
             index.schema = oid;
             self.store.replace(Object::Index(index))?;
         }
         for other in self.store.objects() {
             let Object::Sequence(sequence) = &*other else { continue };
             if sequence.owned_by.is_some_and(|(table, _)| table == object.oid()) {
-                if oid != sequence.schema && self.store.relation(oid, &sequence.name).is_some() {
-                    let (name, schema) = (&sequence.name, &schema.text);
-                    let message = format!("relation \"{name}\" already exists in schema \"{schema}\"");
-                    return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
-                }
+                fits(&other)?;
                 self.store.replace(Object::Sequence(Sequence { schema: oid, ..sequence.clone() }))?;
             }
         }

@@ -25,7 +25,7 @@ impl<S: Store> LocalSession<S> {
             ObjectKind::Schema => self.store.schema(path.last()).and_then(|oid| self.store.object(oid)),
             ObjectKind::Role => self.store.role(path.last()).and_then(|oid| self.store.object(oid)),
             ObjectKind::Type | ObjectKind::Domain => {
-                let ty = self.user_type(path)?;
+                let ty = self.user_type(path, "a user's type")?;
                 self.store.object(ty.oid)
             }
             ObjectKind::Database | ObjectKind::Extension => return Ok(()),

@@ -13,7 +13,7 @@ use crate::parse::ast::{self, ConstraintKind, Ident};
 use crate::types::{Oid, Type, Types, oid};
 
 impl<S: Store> LocalSession<S> {
-    fn constraint_name(
+    pub(super) fn constraint_name(
         &self,
         table: &Table,
         given: Option<&String>,

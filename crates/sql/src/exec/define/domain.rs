@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::bind::tree::DomainCheck;
+use crate::bind::type_text;
 use crate::catalog::object::{Expression, Object, Table, UserType, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Exec;
@@ -22,19 +23,14 @@ struct Domain<'t> {
     checks: &'t mut Vec<(String, Expression)>,
 }
 
-fn of(user: &mut UserType) -> Result<Domain<'_>> {
+fn of(user: &mut UserType) -> Option<Domain<'_>> {
     match &mut user.kind {
         UserTypeKind::Domain { base, modifier, not_null, default, checks } => {
             let base = Type { oid: *base, modifier: *modifier };
-            Ok(Domain { base, not_null, default, checks })
+            Some(Domain { base, not_null, default, checks })
         }
-        _ => Err(not_a_domain(&user.name)),
+        _ => None,
     }
-}
-
-#[cold]
-fn not_a_domain(name: &str) -> SqlError {
-    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a domain"))
 }
 
 #[cold]
@@ -69,7 +65,7 @@ impl<S: Store> LocalSession<S> {
             Ok(binder.types().type_info(base.oid).is_some_and(|info| info.kind == TypeKind::Pseudo))
         })?;
         if is_pseudo {
-            let shown = self.with_binder(|b| Ok(crate::bind::type_text(b.types(), base.oid)))?;
+            let shown = self.with_binder(|b| Ok(type_text(b.types(), base.oid)))?;
             let message = format!("\"{shown}\" is not a valid base type for a domain");
             return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
         }
@@ -90,7 +86,7 @@ impl<S: Store> LocalSession<S> {
                     return syntax("multiple default expressions");
                 }
                 ConstraintKind::Default(_, sql) => {
-                    default = Some(self.lasting_of_domain(base.oid, sql, Some(base))?);
+                    default = Some(self.lasting_of_domain(base.oid, sql, Some((base, path.last())))?);
                 }
                 ConstraintKind::Check(_, sql) => {
                     self.add_check(path.last(), base, &mut checks, (constraint.name.as_deref(), sql))?;
@@ -137,25 +133,22 @@ impl<S: Store> LocalSession<S> {
     }
 
     pub(super) fn alter_domain(&mut self, path: &Path, change: &AlterDomain) -> Result<()> {
-        let found = self.user_type(path);
-        let mut user = found.map_err(|error| match error.state {
-            SqlState::WRONG_OBJECT_TYPE => not_a_domain(path.last()),
-            _ => error.nowhere(),
-        })?;
-        of(&mut user)?;
-        self.must_own(&Object::Type(user.clone()))?;
-        let (oid, name) = (user.oid, user.name.clone());
-        let domain = of(&mut user)?;
+        let mut user = self.user_type(path, "a domain").map_err(SqlError::nowhere)?;
+        let (oid, name, object) = (user.oid, user.name.clone(), Object::Type(user.clone()));
+        let domain = of(&mut user).ok_or_else(|| self.wrong_kind(oid, "a domain"))?;
+        self.must_own(&object)?;
+        let shown = self.with_binder(|binder| Ok(type_text(binder.types(), oid)))?;
         match change {
             AlterDomain::Default(None) => *domain.default = None,
             AlterDomain::Default(Some((_, sql))) => {
-                *domain.default = Some(self.lasting_of_domain(domain.base.oid, sql, Some(domain.base))?);
+                *domain.default =
+                    Some(self.lasting_of_domain(domain.base.oid, sql, Some((domain.base, &name)))?);
             }
             AlterDomain::NotNull(true) => {
                 let check = DomainCheck {
                     column: 0,
                     each: false,
-                    domain: name,
+                    domain: shown,
                     check: String::new(),
                     condition: None,
                 };
@@ -171,14 +164,14 @@ impl<S: Store> LocalSession<S> {
                 let given = (constraint.name.as_deref(), sql.as_str());
                 let check = self.add_check(&name, domain.base, domain.checks, given)?;
                 if !constraint.not_valid {
-                    self.validate_check(oid, &name, domain.base, (&check, sql))?;
+                    self.validate_check(oid, shown, domain.base, (&check, sql))?;
                 }
             }
             AlterDomain::Drop { if_exists, name: check } => {
                 let before = domain.checks.len();
                 domain.checks.retain(|(other, _)| *other != check.text);
                 if domain.checks.len() == before {
-                    let missing = no_constraint(&check.text, &name);
+                    let missing = no_constraint(&check.text, &path.shown());
                     if !if_exists {
                         return Err(missing);
                     }
@@ -189,27 +182,27 @@ impl<S: Store> LocalSession<S> {
             AlterDomain::RenameConstraint(from, to) => {
                 let has = |name: &str| domain.checks.iter().position(|(other, _)| other == name);
                 let Some(at) = has(&from.text) else {
-                    let message = format!("constraint \"{}\" for domain {name} does not exist", from.text);
+                    let message = format!("constraint \"{}\" for domain {shown} does not exist", from.text);
                     return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
                 };
                 if has(&to.text).is_some() {
-                    let message = format!("constraint \"{}\" for domain {name} already exists", to.text);
+                    let message = format!("constraint \"{}\" for domain {shown} already exists", to.text);
                     return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
                 }
                 domain.checks[at].0.clone_from(&to.text);
             }
             AlterDomain::Validate(check) => {
                 let found = domain.checks.iter().find(|(other, _)| *other == check.text);
-                let sql = found.ok_or_else(|| no_constraint(&check.text, &name))?.1.sql.clone();
-                return self.validate_check(oid, &name, domain.base, (&check.text, &sql));
+                let sql = found.ok_or_else(|| no_constraint(&check.text, &path.shown()))?.1.sql.clone();
+                return self.validate_check(oid, shown, domain.base, (&check.text, &sql));
             }
         }
         self.store.replace(Object::Type(user))
     }
 
-    fn validate_check(&self, oid: Oid, name: &str, base: Type, (check, sql): (&str, &str)) -> Result<()> {
+    fn validate_check(&self, oid: Oid, domain: String, base: Type, (check, sql): (&str, &str)) -> Result<()> {
         let condition = self.with_binder(|binder| binder.domain_check(base.oid, sql))?;
-        let (domain, check) = (name.to_string(), check.to_string());
+        let check = check.to_string();
         let check = DomainCheck { column: 0, each: false, domain, check, condition: Some(condition) };
         self.look_at_columns(oid, &check)
     }

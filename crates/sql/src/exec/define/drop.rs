@@ -116,7 +116,7 @@ impl<S: Store> LocalSession<S> {
     }
 
     fn type_to_drop(&self, kind: ObjectKind, path: &Path, if_exists: bool) -> Result<Option<Arc<Object>>> {
-        let Ok(user) = self.user_type(path) else {
+        let Ok(user) = self.user_type(path, "a user's type") else {
             if let Some(schema) = path.schema().filter(|name| self.store.schema(name).is_none()) {
                 let schema = Path { parts: vec![schema.to_string()], pos: path.pos };
                 self.missing("schema", SqlState::INVALID_SCHEMA_NAME, &schema, if_exists)?;
@@ -126,9 +126,8 @@ impl<S: Store> LocalSession<S> {
             return Ok(None);
         };
         if kind == ObjectKind::Domain && !matches!(user.kind, UserTypeKind::Domain { .. }) {
-            let message = format!("\"{}\" is not a domain", path.last());
-            let error = SqlError::new(SqlState::WRONG_OBJECT_TYPE, message);
-            return Err(error.hint("Use DROP TYPE to remove a type."));
+            let message = format!("\"{}\" is not a domain", path.shown());
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
         let object = Arc::new(Object::Type(user));
         self.must_own_or_schema(&object)?;
@@ -327,6 +326,12 @@ impl<S: Store> LocalSession<S> {
         }
     }
 
+    fn may_truncate(&self, table: &Table) -> Result<()> {
+        let object = Object::Table(table.clone());
+        self.allow_on(&object, privilege::TRUNCATE)?;
+        self.refuse_waiting(&object, "TRUNCATE")
+    }
+
     pub(super) fn truncate(&mut self, paths: &[Path], restart: bool, cascade: bool) -> Result<()> {
         let mut tables = Vec::new();
         for path in paths {
@@ -334,32 +339,39 @@ impl<S: Store> LocalSession<S> {
                 let message = format!("\"{}\" is not a table", path.last());
                 return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
             }
-            tables.push(self.with_binder(|binder| binder.target_table(path))?);
+            let table = self.with_binder(|binder| binder.target_table(path))?;
+            self.may_truncate(&table)?;
+            tables.push(table);
         }
-        let mut at = 0;
-        while at < tables.len() {
-            for child in self.store.referencing(tables[at].oid) {
-                if tables.iter().any(|table| table.oid == child.oid) {
-                    continue;
+        loop {
+            let is_among = |list: &[Arc<Table>], one: &Table| list.iter().any(|other| other.oid == one.oid);
+            let mut further: Vec<Arc<Table>> = Vec::new();
+            for table in &tables {
+                for child in self.store.referencing(table.oid) {
+                    if is_among(&tables, &child) || is_among(&further, &child) {
+                        continue;
+                    }
+                    if !cascade {
+                        let message = "cannot truncate a table referenced in a foreign key constraint";
+                        let detail = format!("Table \"{}\" references \"{}\".", child.name, table.name);
+                        let hint = format!(
+                            "Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.",
+                            child.name
+                        );
+                        return Err(SqlError::refused_by_postgresql(message).detail(detail).hint(hint));
+                    }
+                    further.push(child);
                 }
-                if !cascade {
-                    let message = "cannot truncate a table referenced in a foreign key constraint";
-                    let detail = format!("Table \"{}\" references \"{}\".", child.name, tables[at].name);
-                    let hint = format!(
-                        "Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.",
-                        child.name
-                    );
-                    return Err(SqlError::refused_by_postgresql(message).detail(detail).hint(hint));
-                }
+            }
+            if further.is_empty() {
+                break;
+            }
+            further.sort_by_key(|table| table.oid);
+            for child in further {
                 self.notice(format!("truncate cascades to table \"{}\"", child.name));
+                self.may_truncate(&child)?;
                 tables.push(child);
             }
-            at += 1;
-        }
-        for table in &tables {
-            let object = Object::Table((**table).clone());
-            self.allow_on(&object, privilege::TRUNCATE)?;
-            self.refuse_waiting(&object, "TRUNCATE")?;
         }
         for table in &tables {
             self.store.truncate(table)?;

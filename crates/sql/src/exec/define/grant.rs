@@ -124,7 +124,7 @@ impl<S: Store> LocalSession<S> {
                     }
                     Some(object) => found.push(object.clone()),
                 },
-                "type" | "domain" => found.push(Object::Type(self.user_type(path)?)),
+                "type" | "domain" => found.push(Object::Type(self.user_type(path, "a user's type")?)),
                 kind => {
                     let kind = kind.to_uppercase();
                     return Err(SqlError::unsupported(
@@ -361,6 +361,9 @@ impl<S: Store> LocalSession<S> {
     pub(super) fn change_owner(&self, object: &Object, name: &str) -> Result<()> {
         self.must_own(object)?;
         let to = self.role_named(name)?;
+        if owner_and_list(object).0 == to.oid {
+            return Ok(());
+        }
         self.goes_with_its_table(object, || {
             format!("cannot change owner of sequence \"{}\"", object.name())
         })?;

@@ -28,6 +28,7 @@ impl<S: Store> LocalSession<S> {
             table: table.oid,
             columns,
             include: Vec::new(),
+            names: Vec::new(),
             unique: true,
             nulls_not_distinct,
             primary,
@@ -43,7 +44,8 @@ impl<S: Store> LocalSession<S> {
         Ok(oid)
     }
 
-    pub(super) fn install_index(&self, table: &Table, index: Index) -> Result<()> {
+    pub(super) fn install_index(&self, table: &Table, mut index: Index) -> Result<()> {
+        index.names = column_names(table, &index);
         for column in &index.columns {
             let ty = match &column.of {
                 Indexed::Column(at) => table.columns[usize::from(*at)].type_oid,
@@ -144,6 +146,7 @@ impl<S: Store> LocalSession<S> {
             table: table.oid,
             columns: parts,
             include: self.columns_named(&table, &ast.include)?,
+            names: shown,
             unique: ast.unique,
             nulls_not_distinct: ast.nulls_equal,
             primary: false,
@@ -159,8 +162,23 @@ impl<S: Store> LocalSession<S> {
     }
 }
 
+/// What the columns of an index are called.
+pub(crate) fn column_names(table: &Table, index: &Index) -> Vec<String> {
+    if !index.names.is_empty() {
+        return index.names.clone();
+    }
+    let plain = |at: &u16| table.columns[usize::from(*at)].name.clone();
+    let name = |column: &IndexColumn| match &column.of {
+        Indexed::Column(at) => plain(at),
+        Indexed::Expression { expression, .. } => {
+            crate::parse::parse_expr(&expression.sql).map(|expr| shown_expression(&expr)).unwrap_or_default()
+        }
+    };
+    told_apart(index.columns.iter().map(name).chain(index.include.iter().map(plain)).collect())
+}
+
 /// What the name of an index is made of for an expression.
-pub(crate) fn shown_expression(expr: &ast::Expr) -> String {
+fn shown_expression(expr: &ast::Expr) -> String {
     match &expr.kind {
         ast::Kind::Func(call) => call.name.last().to_string(),
         _ => "expr".to_string(),
@@ -168,7 +186,7 @@ pub(crate) fn shown_expression(expr: &ast::Expr) -> String {
 }
 
 /// The names of an index's columns: one that is there already gets a number.
-pub(crate) fn told_apart(names: Vec<String>) -> Vec<String> {
+fn told_apart(names: Vec<String>) -> Vec<String> {
     let mut apart: Vec<String> = Vec::new();
     for base in names {
         let mut name = base.clone();

@@ -68,8 +68,14 @@ impl<S: Store> LocalSession<S> {
         Ok(())
     }
 
-    /// A check of a domain over a type, or its default, which is made for that type (`target`).
-    pub(super) fn lasting_of_domain(&self, base: Oid, sql: &str, target: Option<Type>) -> Result<Expression> {
+    /// A check of a domain over a type, or its default, which is made for that type (`target`, and the
+    /// domain's name).
+    pub(super) fn lasting_of_domain(
+        &self,
+        base: Oid,
+        sql: &str,
+        target: Option<(Type, &str)>,
+    ) -> Result<Expression> {
         self.with_binder(|binder| {
             binder.domain_text(base, sql, target)?;
             Ok(self.resolved(binder, sql, None))
@@ -272,6 +278,7 @@ fn depended(meant: &Meant) -> Option<Oid> {
 
 fn bind_over(binder: &Binder<'_>, table: &Table, sql: &str, target: Option<Type>) -> Result<()> {
     let ast = crate::parse::parse_expr(sql)?;
+    let target = target.map(|ty| (ty, table.name.as_str()));
     binder.table_ast(&Arc::new(table.clone()), &ast, target, CHECKS).map(|_| ())
 }
 

@@ -1,19 +1,21 @@
 //! ALTER TABLE .. ALTER COLUMN .. TYPE.
 //!
 //! 1. What can be refused by looking at types alone is refused before anything changes.
-//! 2. Constraints that the column is in are looked at again: they must fit its new type, and its new values.
+//! 2. Its default, and the checks and indexes that it is in, keep the types of their literals.
+//! 3. Constraints that the column is in are looked at again: they must fit its new type, and its new values.
 
 use std::sync::Arc;
 
 use crate::bind::tree::Expr;
 use crate::bind::{Binder, Context, Typed, full_type_text, type_text};
-use crate::catalog::object::{Constraint, IndexColumn, Indexed, Object, Rule, Table};
+use crate::catalog::object::{Constraint, Expression, IndexColumn, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
+use crate::exec::system_tables::deparse::Style;
 use crate::exec::{Env, Exec};
 use crate::parse::ast;
-use crate::types::{Type, oid};
+use crate::types::{Oid, Type, oid};
 
 impl<S: Store> LocalSession<S> {
     /// Gives column `at` the type `ty`. Its values are what `using` makes of a row, or casts of those that
@@ -28,8 +30,17 @@ impl<S: Store> LocalSession<S> {
         let mut table = old.clone();
         let old = Arc::new(old);
         let column = &mut table.columns[at];
-        let from = column.ty();
         (column.type_oid, column.modifier) = (ty.oid, ty.modifier);
+        if let Some(default) = &column.default {
+            column.default = Some(self.printed(&old, default, Some(old.columns[at].ty()))?);
+        }
+        for constraint in &mut table.constraints {
+            if let Rule::Check { condition } = &mut constraint.rule
+                && condition.has_column(old.oid, at as u16)
+            {
+                *condition = self.printed(&old, condition, None)?;
+            }
+        }
         let typed = self.with_binder(|binder| retyped(binder, &old, (at, ty), using))?;
         let refused_default = |binder: &Binder<'_>| {
             let (name, to) = (&old.columns[at].name, type_text(binder.types(), ty.oid));
@@ -37,9 +48,9 @@ impl<S: Store> LocalSession<S> {
             SqlError::new(SqlState::DATATYPE_MISMATCH, message)
         };
         self.with_binder(|binder| {
-            let own = Typed::new(Expr::slot(at), from, 0);
-            let fits = binder.coerce(own, ty, Context::Assignment)?.is_some();
-            if old.columns[at].default.is_some() && !fits { Err(refused_default(binder)) } else { Ok(()) }
+            let Some(default) = &table.columns[at].default else { return Ok(()) };
+            let fits = binder.coerce(binder.default_text(&default.sql)?, ty, Context::Assignment)?;
+            fits.map(drop).ok_or_else(|| refused_default(binder))
         })?;
         self.refuse_uses_of(&old, at)?;
         if let Some(identity) = table.columns[at].identity {
@@ -54,9 +65,9 @@ impl<S: Store> LocalSession<S> {
                 self.check_order_of(ty.oid)?;
             }
         }
+        self.retype_indexes(&old, &new, at)?;
+        self.check_fits(&new)?;
         self.with_binder(|binder| binder.target(&new).map(|_| ()))?;
-        self.retype_indexes(&new)?;
-        self.check_keys_of(&new)?;
         self.with_context(|ctx, path| {
             let binder = Binder::new(ctx, &self.store, path, Vec::new());
             binder.default_of(&new, at)?;
@@ -73,47 +84,78 @@ impl<S: Store> LocalSession<S> {
         self.check_constraints_of(&new, at)
     }
 
-    /// Looks whether the foreign keys of a table, and those that refer to it, still fit its columns.
-    fn check_keys_of(&self, table: &Arc<Table>) -> Result<()> {
-        let mut children = self.store.referencing(table.oid);
-        children.push(Arc::clone(table));
-        for child in &children {
-            for constraint in &child.constraints {
-                let Rule::ForeignKey { columns, table: to, references, .. } = &constraint.rule else {
-                    continue;
-                };
-                let parent = self.store.object(*to);
-                let Some(Object::Table(parent)) = parent.as_deref() else { continue };
-                if child.oid == table.oid || parent.oid == table.oid {
-                    self.check_key_types(&constraint.name, (child, columns), (parent, references))?;
+    /// A text over a table, as PostgreSQL prints it: its literals and casts keep their types where it is
+    /// bound over the table with another one.
+    fn printed(&self, old: &Table, text: &Expression, target: Option<Type>) -> Result<Expression> {
+        let style = Style::expression(false);
+        let sql = self.with_system(|_, system| Ok(system.expression(old, &text.sql, target, style)))?;
+        self.lasting(old, &sql, None)
+    }
+
+    /// Looks whether the checks and foreign keys of a table, and the keys that refer to it, still fit its
+    /// columns.
+    fn check_fits(&self, table: &Arc<Table>) -> Result<()> {
+        let mut own: Vec<&Constraint> = table.constraints.iter().collect();
+        own.sort_by_key(|constraint| constraint.oid);
+        for constraint in own {
+            match &constraint.rule {
+                Rule::Check { condition } => {
+                    self.with_binder(|binder| binder.check_of(table, &condition.sql).map(drop))?;
                 }
+                _ => self.check_key(table, constraint, None)?,
             }
+        }
+        for child in self.store.referencing(table.oid).iter().filter(|child| child.oid != table.oid) {
+            child.constraints.iter().try_for_each(|it| self.check_key(child, it, Some(table.oid)))?;
         }
         Ok(())
     }
 
+    /// Looks whether a foreign key, if it is one and refers to the table `only`, fits.
+    fn check_key(&self, child: &Arc<Table>, constraint: &Constraint, only: Option<Oid>) -> Result<()> {
+        let Rule::ForeignKey { columns, table: to, references, .. } = &constraint.rule else { return Ok(()) };
+        match self.store.object(*to).as_deref() {
+            Some(Object::Table(parent)) if only.is_none_or(|only| only == *to) => {
+                self.check_key_types(&constraint.name, (child, columns), (parent, references))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Binds the expressions and predicates of a table's indexes anew: they must still mean something, and
     /// may have other types now.
-    fn retype_indexes(&self, table: &Arc<Table>) -> Result<()> {
+    fn retype_indexes(&self, old: &Table, table: &Arc<Table>, at: usize) -> Result<()> {
         for index in self.store.indexes(table.oid) {
             let mut new = (*index).clone();
-            self.with_binder(|binder| {
-                for column in &mut new.columns {
-                    if let Indexed::Expression { expression, type_oid, modifier } = &mut column.of {
+            let mut made_anew = new.include.contains(&(at as u16));
+            for column in &mut new.columns {
+                if column.of == Indexed::Column(at as u16) {
+                    made_anew = true;
+                } else if let Indexed::Expression { expression, type_oid, modifier } = &mut column.of
+                    && expression.has_column(table.oid, at as u16)
+                {
+                    made_anew = true;
+                    *expression = self.printed(old, expression, None)?;
+                    let bound = self.with_binder(|binder| {
                         let parsed = crate::parse::parse_expr(&expression.sql)?;
                         let bound = binder.table_ast(table, &parsed, None, "index expressions")?;
-                        let ty = binder.settled(bound)?.ty;
-                        (*type_oid, *modifier) = (ty.oid, ty.modifier);
-                    }
+                        binder.settled(bound)
+                    });
+                    let ty = bound.map_err(SqlError::nowhere)?.ty;
+                    (*type_oid, *modifier) = (ty.oid, ty.modifier);
                 }
-                if let Some(predicate) = &new.predicate {
-                    let ty = Some(Type::of(oid::BOOL));
-                    binder.table_expr(table, &predicate.sql, ty, "index predicates")?;
-                }
-                Ok(())
-            })
-            .map_err(SqlError::nowhere)?;
-            if new != *index {
+            }
+            if let Some(predicate) = &mut new.predicate
+                && predicate.has_column(table.oid, at as u16)
+            {
+                made_anew = true;
+                *predicate = self.printed(old, predicate, None)?;
+                let ty = Some((Type::of(oid::BOOL), table.name.as_str()));
+                self.with_binder(|binder| binder.table_expr(table, &predicate.sql, ty, "index predicates"))?;
+            }
+            if made_anew {
+                new.names.clear();
+                new.names = super::column_names(table, &new);
                 self.store.replace(Object::Index(new))?;
             }
         }

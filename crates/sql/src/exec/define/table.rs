@@ -8,7 +8,7 @@ use crate::catalog::object::{
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
-use crate::exec::store::Store;
+use crate::exec::store::{Store, lost};
 use crate::exec::system::quoted;
 use crate::func::quote_literal;
 use crate::missing;
@@ -285,19 +285,24 @@ impl<S: Store> LocalSession<S> {
                 let ident = |at: &u16| Ident { text: source.columns[usize::from(*at)].name.clone(), pos: 0 };
                 columns.iter().map(ident).collect()
             };
+            let mut name = None;
             let kind = match &constraint.rule {
                 Rule::PrimaryKey { columns, .. } => ConstraintKind::PrimaryKey(named(columns)),
                 Rule::Unique { columns, index } => {
-                    let equal = matches!(
-                        self.store.object(*index).as_deref(),
-                        Some(Object::Index(index)) if index.nulls_not_distinct
-                    );
-                    ConstraintKind::Unique(named(columns), equal)
+                    let index = self.store.object(*index).ok_or_else(|| lost(*index))?;
+                    let Object::Index(index) = &*index else { return Err(lost(index.oid())) };
+                    // Columns with other names since then go on to give it theirs.
+                    let names = super::column_names(&source, index);
+                    let columns = named(columns);
+                    if !names.iter().eq(columns.iter().map(|column| &column.text)) {
+                        name = Some(self.constraint_name(table, None, (&names.join("_"), "key"), false)?);
+                    }
+                    ConstraintKind::Unique(columns, index.nulls_not_distinct)
                 }
                 Rule::Check { .. } | Rule::ForeignKey { .. } => continue,
             };
             constraints.push(ast::Constraint {
-                name: None,
+                name,
                 kind,
                 deferrable: constraint.deferrable,
                 deferred: constraint.deferred,
@@ -323,39 +328,39 @@ impl<S: Store> LocalSession<S> {
         ]
     }
 
-    /// Gives a table those indexes of another that are of no constraint.
+    /// Gives a table the indexes of another. Those of constraints are there: their columns are called alike.
     fn copy_indexes(&self, table: &Table, (source, comments): &(Arc<Table>, bool)) -> Result<()> {
         let of_constraint = |index: &Index| {
             source.constraints.iter().any(|constraint| super::index_of(&constraint.rule) == Some(index.oid))
         };
-        for index in self.store.indexes(source.oid).into_iter().filter(|index| !of_constraint(index)) {
+        for index in self.store.indexes(source.oid) {
             let place = |at: u16| {
                 let name = &source.columns[usize::from(at)].name;
                 let found = table.columns.iter().position(|column| column.name == *name);
                 found.map(|at| at as u16).ok_or_else(|| duplicate_column(name))
             };
-            let mut shown = Vec::new();
             let mut columns = index.columns.clone();
             for column in &mut columns {
                 match &mut column.of {
-                    Indexed::Column(at) => {
-                        *at = place(*at)?;
-                        shown.push(table.columns[usize::from(*at)].name.clone());
-                    }
+                    Indexed::Column(at) => *at = place(*at)?,
                     Indexed::Expression { expression, .. } => {
                         *expression = self.lasting(table, &expression.sql, None)?;
-                        shown.push(super::index::shown_expression(&crate::parse::parse_expr(
-                            &expression.sql,
-                        )?));
                     }
                 }
+            }
+            let names = super::column_names(source, &index);
+            if of_constraint(&index) {
+                let own = self.store.indexes(table.oid).into_iter();
+                let twin = own.filter(|own| own.unique).find(|own| own.columns == columns);
+                if let Some(twin) = twin.filter(|twin| twin.names != names) {
+                    self.store.replace(Object::Index(Index { names, ..(*twin).clone() }))?;
+                }
+                continue;
             }
             let predicate =
                 index.predicate.as_ref().map(|text| self.lasting(table, &text.sql, None)).transpose()?;
             let include = index.include.iter().map(|at| place(*at)).collect::<Result<Vec<_>>>()?;
-            shown.extend(include.iter().map(|at| table.columns[usize::from(*at)].name.clone()));
-            let shown = super::index::told_apart(shown).join("_");
-            let name = self.free_name(table.schema, &joined(&table.name, &shown, "idx"));
+            let name = self.free_name(table.schema, &joined(&table.name, &names.join("_"), "idx"));
             let (oid, schema) = (self.store.new_oid(table.oid)?, table.schema);
             let copy = Index {
                 oid,
@@ -365,6 +370,7 @@ impl<S: Store> LocalSession<S> {
                 columns,
                 predicate,
                 include,
+                names,
                 ..(*index).clone()
             };
             let comment = copy.comment.clone().filter(|_| *comments);

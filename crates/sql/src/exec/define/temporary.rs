@@ -64,7 +64,13 @@ impl<S: Store> LocalSession<S> {
             Statement::Query(query) => return self.locks_temporary(query),
             _ => return false,
         };
-        with.is_none() && self.names_temporary(table)
+        with.is_none() && self.changes_temporary(table)
+    }
+
+    /// Whether a name leads to the rows of a temporary table. That they cannot be changed is told elsewhere.
+    fn changes_temporary(&self, path: &Path) -> bool {
+        let table = || self.with_binder(|binder| binder.changed_table(path));
+        self.names_temporary(path) && !table().is_ok_and(|table| !self.is_temporary(table.schema))
     }
 
     /// Whether a query locks rows of one temporary table, and writes nothing else.
@@ -72,7 +78,7 @@ impl<S: Store> LocalSession<S> {
         let ast::Body::Select(select) = &query.body else { return false };
         match (&query.with, select.from.as_slice()) {
             (None, [only]) => match &only.kind {
-                ast::FromKind::Table { name } => self.names_temporary(name),
+                ast::FromKind::Table { name } => self.changes_temporary(name),
                 _ => false,
             },
             _ => false,

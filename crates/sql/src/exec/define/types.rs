@@ -1,9 +1,11 @@
 //! CREATE TYPE and the labels of enums.
+use crate::bind::type_text;
 use crate::catalog::object::{Object, UserType, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::parse::ast::{self, CreateType, Path};
+use crate::types::Oid;
 
 impl<S: Store> LocalSession<S> {
     pub(super) fn create_type(&self, path: &Path, kind: &CreateType) -> Result<()> {
@@ -51,7 +53,7 @@ impl<S: Store> LocalSession<S> {
         })))
     }
 
-    pub(super) fn user_type(&self, path: &Path) -> Result<UserType> {
+    pub(super) fn user_type(&self, path: &Path, kind: &str) -> Result<UserType> {
         let name = ast::TypeName {
             name: path.clone(),
             modifiers: Vec::new(),
@@ -62,8 +64,13 @@ impl<S: Store> LocalSession<S> {
         let ty = self.with_binder(|binder| binder.resolve_type(&name))?;
         match self.store.object(ty.oid).as_deref() {
             Some(Object::Type(user)) => Ok(user.clone()),
-            _ => Err(not_an_enum(path)),
+            _ => Err(self.wrong_kind(ty.oid, kind)),
         }
+    }
+
+    pub(super) fn wrong_kind(&self, ty: Oid, wanted: &str) -> SqlError {
+        let shown = self.with_binder(|binder| Ok(type_text(binder.types(), ty))).unwrap_or_default();
+        SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("{shown} is not {wanted}"))
     }
 
     pub(super) fn add_label(
@@ -73,10 +80,10 @@ impl<S: Store> LocalSession<S> {
         label: &str,
         place: Option<&(bool, String)>,
     ) -> Result<()> {
-        let mut user = self.user_type(path)?;
+        let mut user = self.user_type(path, "an enum")?;
         check_label(label)?;
         let UserTypeKind::Enum(labels) = &mut user.kind else {
-            return Err(not_an_enum(path));
+            return Err(self.wrong_kind(user.oid, "an enum"));
         };
         if labels.iter().any(|(_, known)| known == label) {
             if fine {
@@ -111,9 +118,9 @@ impl<S: Store> LocalSession<S> {
     }
 
     pub(super) fn rename_label(&self, path: &Path, from: &str, to: &str) -> Result<()> {
-        let mut user = self.user_type(path)?;
+        let mut user = self.user_type(path, "an enum")?;
         let UserTypeKind::Enum(labels) = &mut user.kind else {
-            return Err(not_an_enum(path));
+            return Err(self.wrong_kind(user.oid, "an enum"));
         };
         if labels.iter().any(|(_, label)| label == from) && labels.iter().any(|(_, label)| label == to) {
             let message = format!("enum label \"{to}\" already exists");
@@ -136,8 +143,4 @@ fn check_label(label: &str) -> Result<()> {
     }
     let error = SqlError::new(SqlState::INVALID_NAME, format!("invalid enum label \"{label}\""));
     Err(error.detail("Labels must be 63 bytes or less."))
-}
-
-fn not_an_enum(path: &Path) -> SqlError {
-    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("{} is not an enum", path.shown()))
 }

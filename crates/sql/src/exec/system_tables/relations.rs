@@ -6,7 +6,7 @@ use crate::catalog::object::{
     Column, Expression, Grant, Index, IndexColumn, Indexed, Object, Rule, Sequence, Table,
 };
 use crate::exec::Row;
-use crate::exec::define::{shown_expression, told_apart};
+use crate::exec::define::column_names;
 use crate::types::value::Value;
 use crate::types::{Oid, Type, Types, oid};
 
@@ -229,20 +229,13 @@ fn table_attributes<'o>(relation: Oid, columns: &'o [Column], to: &mut Vec<Attri
 
 fn index_attributes<'o>(look: &Look<'_>, index: &Index, to: &mut Vec<Attribute<'o>>) {
     let Some(table) = look.tables().find(|table| table.oid == index.table) else { return };
-    let plain = |column: u16| {
-        let column = &table.columns[usize::from(column)];
-        (column.name.clone(), column.ty())
-    };
+    let plain = |column: &u16| table.columns[usize::from(*column)].ty();
     let key = |column: &IndexColumn| match &column.of {
-        Indexed::Column(column) => plain(*column),
-        Indexed::Expression { expression, type_oid, modifier } => {
-            let shown = crate::parse::parse_expr(&expression.sql).map(|expr| shown_expression(&expr));
-            (shown.unwrap_or_default(), Type { oid: *type_oid, modifier: *modifier })
-        }
+        Indexed::Column(column) => plain(column),
+        Indexed::Expression { type_oid, modifier, .. } => Type { oid: *type_oid, modifier: *modifier },
     };
-    let all = index.columns.iter().map(key).chain(index.include.iter().map(|column| plain(*column)));
-    let (names, types): (Vec<String>, Vec<Type>) = all.unzip();
-    for (at, (name, ty)) in told_apart(names).into_iter().zip(types).enumerate() {
+    let types = index.columns.iter().map(key).chain(index.include.iter().map(plain));
+    for (at, (name, ty)) in column_names(table, index).into_iter().zip(types).enumerate() {
         to.push(Attribute { relation: index.oid, number: at + 1, name, ty, column: None });
     }
 }

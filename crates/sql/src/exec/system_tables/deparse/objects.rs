@@ -29,6 +29,7 @@ impl SessionSystem<'_> {
         let ctx = EvalContext::new(&settings, self, 0);
         let binder = Binder::new(ctx, self.store, self.search_path, Vec::new());
         let parsed = crate::parse::parse_expr(sql).ok()?;
+        let target = target.map(|ty| (ty, table.name.as_str()));
         let mut typed =
             binder.table_ast(&Arc::new(table.clone()), &parsed, target, crate::bind::CHECKS).ok()?;
         let ty = type_of_constant(&binder, typed.ty);
@@ -36,13 +37,7 @@ impl SessionSystem<'_> {
     }
 
     /// An expression over a table's columns.
-    pub(in crate::exec::system_tables) fn expression(
-        &self,
-        table: &Table,
-        sql: &str,
-        target: Option<Type>,
-        style: Style,
-    ) -> String {
+    pub(crate) fn expression(&self, table: &Table, sql: &str, target: Option<Type>, style: Style) -> String {
         let names = names_of(table);
         let text = self.with_bound(table, sql, target, |ctx, expr, ty| {
             let writer = Writer::new(self, ctx, style).over(&names, None, true);
@@ -56,7 +51,7 @@ impl SessionSystem<'_> {
         let settings = Settings::default();
         let ctx = EvalContext::new(&settings, self, 0);
         let binder = Binder::new(ctx, self.store, self.search_path, Vec::new());
-        let bound = binder.domain_text(base.oid, sql, Some(base)).ok();
+        let bound = binder.domain_text(base.oid, sql, Some((base, ""))).ok();
         let writer = Writer::new(self, ctx, Style::expression(false));
         let ty = type_of_constant(&binder, base);
         let text = bound.as_ref().and_then(|typed| writer.alone(&typed.expr, ty, false));
