@@ -77,7 +77,6 @@ def both(found, theirs="", ours=""):
 SESSIONS = [
     ("of several faults of one statement another is told", True, lambda found: both(found) and re.match(r"alter table .*(, |add )(add|alter|drop|set|reset|owner|validate|replica|cluster|column|foreign|constraint)\b", found.sql)),
     ("the same of what only reads, which is told first", True, lambda found: both(found) and found.ours.state == "25006"),
-    ("the same of privileges of a schema and in it", True, lambda found: both(found, "^permission denied for schema", "^(must be owner|permission denied)")),
     ("the same of CREATE INDEX", True, lambda found: both(found) and re.match("create (unique )?index ", found.sql)),
     ("expressions of an index are not spelled out where they are told", True, lambda found: found.what == "detail" and both(found) and found.ours.detail.startswith("Key (expression")),
     ("which of several duplicates is told", True, lambda found: found.what == "detail" and both(found, "^could not create unique index", "^could not create unique index")),

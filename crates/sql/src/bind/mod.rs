@@ -208,12 +208,17 @@ impl<'a> Binder<'a> {
         &self,
         path: &ast::Path,
     ) -> Result<Option<Arc<crate::catalog::object::Object>>> {
-        let found = match path.schema() {
-            Some(schema) => self.store.schema(schema).and_then(|oid| self.store.relation(oid, path.last())),
-            None => self.schemas().into_iter().find_map(|schema| self.store.relation(schema, path.last())),
-        };
+        let look_into = |schema| self.need_at(schema, privilege::USAGE, path.pos + 1);
+        if let Some(schema) = path.schema() {
+            let schema = self.store.schema(schema);
+            return Ok(schema.and_then(|schema| {
+                look_into(schema);
+                self.store.relation(schema, path.last())
+            }));
+        }
+        let found = self.schemas().into_iter().find_map(|schema| self.store.relation(schema, path.last()));
         if let Some(found) = &found {
-            self.need_at(found.schema(), privilege::USAGE, path.pos + 1);
+            look_into(found.schema());
         }
         Ok(found)
     }

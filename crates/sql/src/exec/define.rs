@@ -279,7 +279,16 @@ impl<S: Store> LocalSession<S> {
     }
 
     pub(crate) fn find(&self, path: &Path) -> Result<Option<Arc<Object>>> {
-        self.with_binder(|binder| binder.find_relation(path))
+        self.with_names(|binder| binder.find_relation(path)).map_err(SqlError::nowhere)
+    }
+
+    /// As `with_binder`, for names that a statement says: those of schemas that the role may look into.
+    pub(crate) fn with_names<T>(&self, body: impl FnOnce(&Binder<'_>) -> Result<T>) -> Result<T> {
+        self.with_binder(|binder| {
+            let made = body(binder);
+            self.may_look_into(&binder.needs.borrow())?;
+            made
+        })
     }
 
     pub(crate) fn missing(&self, what: &str, state: SqlState, path: &Path, fine: bool) -> Result<()> {

@@ -209,7 +209,7 @@ impl<S: Store> LocalSession<S> {
 
     /// What LIKE names: a table, or a view with its columns.
     fn like_what(&self, path: &Path) -> Result<Arc<Table>> {
-        match self.with_binder(|binder| binder.find_relation(path))?.as_deref() {
+        match self.with_names(|binder| binder.find_relation(path))?.as_deref() {
             Some(Object::View(view)) => {
                 let mut table = self.empty_table(view.schema, &view.name)?;
                 table.oid = view.oid;

@@ -22,7 +22,7 @@ impl<S: Store> LocalSession<S> {
             let message = "views must not contain data-modifying statements in WITH";
             return Err(SqlError::refused_by_postgresql(message));
         }
-        let columns = self.with_binder(|binder| {
+        let columns = self.with_names(|binder| {
             binder.query(None, false, query).map(|bound| Binder::output_columns(&bound))
         })?;
         let kept = self.lasting_query(text)?;
