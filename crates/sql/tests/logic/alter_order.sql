@@ -160,3 +160,8 @@ create domain made_kind as int;
 create table made_kinds (a made_kind, b made_kind, c int generated always as (1::made_kind + 2) stored, d int generated always as (1::made_kind + 2) stored, e int default 1::made_kind, f int default 1::made_kind);
 drop domain made_kind;
 drop domain made_kind cascade;
+create table altered_twice (a text, b varchar(5));
+alter table altered_twice alter a type text, alter a type int using null;
+alter table altered_twice alter a type int using null, alter a type bigint;
+alter table altered_twice alter b type varchar(6), alter b type varchar(7);
+alter table altered_twice alter b type varchar(7), alter b type varchar(7);

@@ -59,3 +59,8 @@ select 1 + 'a'::enum;
 select (-1)::dom;
 alter domain dom rename constraint x to y;
 reset search_path;
+create domain far.doc as json;
+create table t_docs (a far.doc, b json, primary key (a));
+create table t_docs (a far.doc, b json);
+create index on t_docs (a);
+create index on t_docs (b);

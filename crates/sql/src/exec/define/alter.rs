@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::index_of;
 use super::storing::{SYSTEM_COLUMNS, check_column_name};
 use crate::catalog::depend::{Goes, Part};
-use crate::catalog::object::{Constraint, Identity, Index, Object, Rule, Sequence, Table, View};
+use crate::catalog::object::{Column, Constraint, Identity, Index, Object, Rule, Sequence, Table, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::{Cursor, Purpose, Range, Store, lost};
@@ -12,6 +12,7 @@ use crate::exec::system_tables;
 use crate::exec::{Env, Exec};
 use crate::missing;
 use crate::parse::ast::{AlterColumn, AlterTable, ColumnDef, Ident, ObjectKind, Path};
+use crate::types::Type;
 use crate::types::value::Value;
 
 impl<S: Store> LocalSession<S> {
@@ -46,16 +47,15 @@ impl<S: Store> LocalSession<S> {
         if !actions.iter().all(is_name) {
             self.refuse_waiting(&object, "ALTER TABLE")?;
         }
-        let mut retyped: Vec<&str> = Vec::new();
+        let before = object;
         for action in super::passes::in_order(actions) {
-            if let AlterTable::Column(column, AlterColumn::Type { .. }) = action {
-                if retyped.contains(&column.text.as_str()) {
-                    let message = format!("cannot alter type of column \"{}\" twice", column.text);
-                    return Err(SqlError::refused_by_postgresql(message));
-                }
-                retyped.push(&column.text);
+            let object = self.store.object(before.oid()).ok_or_else(|| lost(before.oid()))?;
+            if let AlterTable::Column(column, AlterColumn::Type { .. }) = action
+                && type_of(&before, column).zip(type_of(&object, column)).is_some_and(|(was, is)| was != is)
+            {
+                let message = format!("cannot alter type of column \"{}\" twice", column.text);
+                return Err(SqlError::refused_by_postgresql(message));
             }
-            let object = self.store.object(object.oid()).ok_or_else(|| lost(object.oid()))?;
             self.check_altered(kind, &object, action)?;
             if self.alter_storing(&object, action)? {
                 continue;
@@ -522,6 +522,11 @@ fn refuse_identity_null(table: &Table, at: usize) -> Result<()> {
     let (name, own) = (&table.columns[at].name, &table.name);
     let message = format!("column \"{name}\" of relation \"{own}\" is an identity column");
     Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
+}
+
+fn type_of(object: &Object, column: &Ident) -> Option<Type> {
+    let Object::Table(table) = object else { return None };
+    table.columns.iter().find(|it| !it.dropped && it.name == column.text).map(Column::ty)
 }
 
 pub(super) fn contains_null(table: &Table, at: usize) -> SqlError {

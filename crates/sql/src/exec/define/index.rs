@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use super::storing::check_storing;
 use super::table::joined;
+use crate::bind::type_text;
 use crate::catalog::object::{Index, IndexColumn, Indexed, Object, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
@@ -65,7 +66,9 @@ impl<S: Store> LocalSession<S> {
                 "Index an expression that takes what is looked for out of them, like (column ->> 'name').",
             )),
             oid::JSON => {
-                let message = "data type json has no default operator class for access method \"btree\"";
+                let shown = self.with_binder(|binder| Ok(type_text(binder.types(), ty)))?;
+                let message =
+                    format!("data type {shown} has no default operator class for access method \"btree\"");
                 let hint = "You must specify an operator class for the index or define a default operator \
                             class for the data type.";
                 Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message).hint(hint))
@@ -75,6 +78,7 @@ impl<S: Store> LocalSession<S> {
     }
 
     pub(super) fn create_index(&mut self, ast: &ast::CreateIndex) -> Result<()> {
+        self.find(&ast.table)?;
         let table = self.with_binder(|binder| binder.target_table(&ast.table))?;
         self.must_own(&Object::Table((*table).clone()))?;
         self.refuse_waiting(&Object::Table((*table).clone()), "CREATE INDEX")?;

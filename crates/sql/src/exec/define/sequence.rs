@@ -121,12 +121,10 @@ impl<S: Store> LocalSession<S> {
 
     fn apply_owned_by(&self, sequence: &mut Sequence, options: &[SequenceOption]) -> Result<()> {
         for option in options {
-            match option {
-                SequenceOption::OwnedBy(None) => sequence.owned_by = None,
-                SequenceOption::OwnedBy(Some(path)) => {
-                    sequence.owned_by = Some(self.owned_column(sequence, path)?);
-                }
-                _ => {}
+            if let SequenceOption::OwnedBy(path) = option {
+                let owner = path.as_ref().map(|path| self.owned_column(sequence, path)).transpose()?;
+                self.stays_with_column(sequence)?;
+                sequence.owned_by = owner;
             }
         }
         Ok(())
@@ -185,9 +183,6 @@ impl<S: Store> LocalSession<S> {
             return self.missing("relation", SqlState::UNDEFINED_TABLE, path, if_exists);
         };
         self.must_own(&Object::Sequence(sequence.clone()))?;
-        if options.iter().any(|option| matches!(option, SequenceOption::OwnedBy(_))) {
-            self.stays_with_column(&sequence)?;
-        }
         self.change_sequence(sequence.oid, None, options)
     }
 
