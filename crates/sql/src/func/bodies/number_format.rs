@@ -48,12 +48,13 @@ struct Pattern {
 fn parse(pattern: &str) -> Result<Pattern> {
     let mut made = Pattern::default();
     let mut rest = pattern;
-    let (mut in_fraction, mut in_shift) = (false, false);
+    let (mut in_fraction, mut in_shift, mut has_ended) = (false, false, false);
     'pieces: while let Some(c) = rest.chars().next() {
         for (word, piece) in WORDS {
             if rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)) {
                 let small = rest.starts_with(|c: char| c.is_ascii_lowercase());
                 rest = &rest[word.len()..];
+                has_ended |= *piece == Piece::Angle;
                 match piece {
                     Piece::Roman(_) => made.pieces.push(Piece::Roman(small)),
                     Piece::Ordinal(_) => made.pieces.push(Piece::Ordinal(small)),
@@ -69,7 +70,7 @@ fn parse(pattern: &str) -> Result<Pattern> {
         }
         rest = &rest[c.len_utf8()..];
         match c {
-            '9' | '0' if made.pieces.contains(&Piece::Angle) => {
+            '9' | '0' if has_ended => {
                 let message = format!("\"{c}\" must be ahead of \"PR\"");
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
             }
