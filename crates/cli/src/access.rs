@@ -17,6 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
+/// Connections of a host, at most, where nothing is told.
+const MAX_CONNECTIONS: u32 = 4_000;
+
 /// What clients of SQL prove where no rules are told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -34,6 +37,10 @@ pub struct AccessArguments {
     /// The address at which SQL is served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     listen: IpAddr,
+    /// Connections that each host takes at most, idle ones and open transactions included
+    #[arg(long, value_name = "CONNECTIONS", default_value_t = MAX_CONNECTIONS,
+        value_parser = clap::value_parser!(u32).range(10..=65_000))]
+    max_connections: u32,
     /// What clients prove [default: nothing, on the loopback only]
     #[arg(long, value_enum, conflicts_with = "hba")]
     auth: Option<Auth>,
@@ -59,6 +66,9 @@ pub struct AccessArguments {
 pub struct Access {
     /// Where SQL is served.
     pub listen: IpAddr,
+    /// Connections of each host, at most.
+    #[serde(default = "usual")]
+    pub max_connections: u32,
     /// What clients prove where there are no rules.
     auth: Auth,
     /// The file of rules.
@@ -75,6 +85,7 @@ impl Default for Access {
     fn default() -> Self {
         Self {
             listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            max_connections: MAX_CONNECTIONS,
             auth: Auth::Trust,
             hba: None,
             password_file: None,
@@ -82,6 +93,10 @@ impl Default for Access {
             tls_files: None,
         }
     }
+}
+
+fn usual() -> u32 {
+    MAX_CONNECTIONS
 }
 
 fn refused<T>(message: impl Into<String>) -> Result<T, Failure> {
@@ -99,6 +114,7 @@ impl AccessArguments {
         let auth = self.auth.unwrap_or(Auth::Trust);
         let access = Access {
             listen,
+            max_connections: self.max_connections,
             auth,
             hba: self.hba.as_deref().map(absolute),
             password_file: self.password_file.as_deref().map(absolute),

@@ -57,6 +57,10 @@ impl ServerView for Shared {
         self.started_us
     }
 
+    fn connections_max(&self) -> usize {
+        self.config.connections_max
+    }
+
     fn role_of(&self, process_id: i32, stop: Option<InterruptReason>) -> Option<String> {
         let peer = self.peers.find(process_id)?;
         let role = peer.status().user.clone();

@@ -343,6 +343,9 @@ pub trait ServerView: Send + Sync {
     /// When the server began to take connections, in microseconds since 1970-01-01 00:00 UTC.
     fn started_us(&self) -> i64;
 
+    /// Connections that this host takes at most: `max_connections`.
+    fn connections_max(&self) -> usize;
+
     /// The role that has a session of this host, empty while its client logs in; `None`: there is none. For a
     /// reason its statement is stopped (`pg_cancel_backend`), or the session (`pg_terminate_backend`).
     fn role_of(&self, process_id: i32, stop: Option<InterruptReason>) -> Option<String>;

@@ -79,6 +79,10 @@ fn every_statement_ends_when_it_is_told_to() {
 struct Alone(Arc<Interrupt>);
 
 impl ServerView for Alone {
+    fn connections_max(&self) -> usize {
+        100
+    }
+
     fn activity(&self) -> Vec<Activity> {
         Vec::new()
     }

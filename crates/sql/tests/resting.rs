@@ -48,6 +48,7 @@ fn others_go_on_beside_idle_blocks() {
             );
         }
         assert_eq!(ask(&mut other, "select 1"), "1");
+        assert_eq!(ask(&mut other, "show max_connections"), "100", "what their host says");
         assert_eq!(ask(&mut other, &format!("update t set v = 5 where k = {} returning v", MANY + 2)), "5");
         ask(&mut other, "create table u (a int); drop table u");
         // What they hold is held.

@@ -26,6 +26,10 @@ use sessions::{Connected, Ticking, ask, error_of};
 struct Sessions(Mutex<BTreeMap<i32, (String, Arc<Interrupt>)>>);
 
 impl ServerView for Sessions {
+    fn connections_max(&self) -> usize {
+        100
+    }
+
     fn activity(&self) -> Vec<Activity> {
         Vec::new()
     }

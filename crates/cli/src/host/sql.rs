@@ -80,6 +80,7 @@ impl SqlDesk {
         let config = Config {
             addresses: vec![address],
             host: number,
+            connections_max: access.max_connections as usize,
             rules: access.rules().map_err(|error| error.to_string())?,
             certificate: access.certificate(),
             route: Some(Arc::new(move |host| Some(access.route(sql.port, host)))),

@@ -37,6 +37,10 @@ impl Client for Fixed {
 }
 
 impl ServerView for Fixed {
+    fn connections_max(&self) -> usize {
+        100
+    }
+
     fn activity(&self) -> Vec<Activity> {
         Vec::new()
     }
