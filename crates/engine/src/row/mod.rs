@@ -63,6 +63,7 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         partition::SABOTAGE_STEPS,
         moves::SABOTAGE_STEPS,
         own::SABOTAGE_STEPS,
+        parking::SABOTAGE_STEPS,
         foreign::SABOTAGE_STEPS,
         keeper::SABOTAGE_STEPS,
         cold::SABOTAGE_STEPS,

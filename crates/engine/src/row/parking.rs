@@ -13,6 +13,9 @@ use super::remote::Entry;
 use super::transaction::{Place, RowTxn};
 use crate::instance::Holder;
 
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &["parking.count-readers", "parking.keep-gap"];
+
 /// What a transaction has of a row that it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Hold {
@@ -32,17 +35,17 @@ struct Locks<'a> {
 }
 
 impl Locks<'_> {
-    fn park(&mut self, me: Holder) -> Hold {
+    fn park(&mut self, me: Holder, keeps_gap: bool) -> Hold {
         let (mine, parked) = (me.bit(), Holder::PARKED.bit());
         let hold = Hold {
             reads: *self.readers & mine != 0,
-            gap: *self.gap & mine != 0,
+            gap: *self.gap & mine != 0 && keeps_gap,
             writes: *self.writer == me.writer(),
         };
         debug_assert!(hold.reads || hold.writes, "it holds the row");
         let pairs = [
             (&mut *self.readers, &mut *self.parked_readers, hold.reads),
-            (self.gap, self.parked_gap, hold.gap),
+            (&mut *self.gap, &mut *self.parked_gap, hold.gap),
         ];
         for (bits, count, has) in pairs {
             if has {
@@ -50,13 +53,15 @@ impl Locks<'_> {
                 *count = count.checked_add(1).expect("fewer than 65,536 transactions are open");
             }
         }
+        // Only where it is to be forgotten.
+        *self.gap &= !mine;
         if hold.writes {
             *self.writer = Holder::PARKED.writer();
         }
         hold
     }
 
-    fn take_over(&mut self, me: Holder, hold: Hold) {
+    fn take_over(&mut self, me: Holder, hold: Hold, counts: bool) {
         let (mine, parked) = (me.bit(), Holder::PARKED.bit());
         let pairs = [
             (&mut *self.readers, &mut *self.parked_readers, hold.reads),
@@ -64,9 +69,11 @@ impl Locks<'_> {
         ];
         for (bits, count, has) in pairs {
             if has {
-                debug_assert!(*bits & parked != 0 && *bits & mine == 0 && *count > 0, "it is parked here");
+                debug_assert!(*count > 0 && *bits & mine == 0, "it is parked here");
+                debug_assert!(*bits & parked != 0 || !counts, "others are parked here");
                 *count -= 1;
-                *bits = (if *count == 0 { *bits & !parked } else { *bits }) | mine;
+                let others = counts && *count > 0;
+                *bits = (if others { *bits } else { *bits & !parked }) | mine;
             }
         }
         if hold.writes {
@@ -109,7 +116,8 @@ impl<F: Fabric> RowTxn<'_, F> {
     /// Its locks name its number no more; what it has of each row.
     pub(super) fn park(&mut self) -> Vec<Hold> {
         let (me, mut holds) = (self.state.me, Vec::with_capacity(self.state.held.len()));
-        self.each_held(|_, locks| holds.push(locks.park(me)));
+        let keeps_gap = !self.cx.sabotaged("parking.keep-gap");
+        self.each_held(|_, locks| holds.push(locks.park(me, keeps_gap)));
         holds
     }
 
@@ -117,7 +125,8 @@ impl<F: Fabric> RowTxn<'_, F> {
     pub(super) fn take_over(&mut self, holds: &[Hold]) {
         let me = self.state.me;
         assert_eq!(holds.len(), self.state.held.len(), "a transaction that is parked takes no locks");
-        self.each_held(|i, locks| locks.take_over(me, holds[i]));
+        let counts = !self.cx.sabotaged("parking.count-readers");
+        self.each_held(|i, locks| locks.take_over(me, holds[i], counts));
     }
 
     fn each_held(&self, mut work: impl FnMut(usize, &mut Locks<'_>)) {
