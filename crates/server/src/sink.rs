@@ -88,12 +88,15 @@ impl Sink for WireSink<'_> {
         self.stream.send().map_err(gone)
     }
 
-    fn copy_read(&mut self) -> Result<CopyInput<'_>, SqlError> {
+    fn copy_read(&mut self, waits: &mut dyn FnMut()) -> Result<CopyInput<'_>, SqlError> {
         loop {
             self.peer.interrupt.check()?;
             let (kind, body) = match self.stream.message(self.message_bytes_max).map_err(gone)? {
                 Arrived::Message(kind, body) => (kind, body),
-                Arrived::Quiet => continue,
+                Arrived::Quiet => {
+                    waits();
+                    continue;
+                }
                 Arrived::Closed => {
                     self.peer.interrupt.check()?;
                     return Err(fatal("unexpected EOF on client connection during COPY from stdin"));

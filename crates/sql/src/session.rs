@@ -203,8 +203,9 @@ pub trait Sink {
     /// Asks the client for the bytes of a COPY FROM STDIN.
     fn copy_in(&mut self, shape: &CopyShape) -> Result<(), SqlError>;
 
-    /// Waits for the next bytes. After `Done` or `Fail` it is not called again for this COPY.
-    fn copy_read(&mut self) -> Result<CopyInput<'_>, SqlError>;
+    /// Waits for the next bytes; `waits` is told each time that the client has said nothing for a moment.
+    /// After `Done` or `Fail` it is not called again for this COPY.
+    fn copy_read(&mut self, waits: &mut dyn FnMut()) -> Result<CopyInput<'_>, SqlError>;
 
     /// Tells the client that the bytes of a COPY TO STDOUT follow.
     fn copy_out(&mut self, shape: &CopyShape) -> Result<(), SqlError>;

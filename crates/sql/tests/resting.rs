@@ -9,10 +9,11 @@ mod databases;
 mod sessions;
 mod support;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use client::Printed;
 use databases::with_hosts_of;
 use liger_engine::row::policy::Patient;
 use liger_sql::exec::{EngineDatabase, SqlHost};
@@ -133,5 +134,26 @@ fn who_sleeps_has_no_worker() {
             assert!(begun.elapsed() < Duration::from_millis(300), "{:?}", begun.elapsed());
             sleeping.into_iter().for_each(|one| one.join().expect("no panic"));
         });
+    });
+}
+
+#[test]
+fn a_copy_whose_client_says_nothing_has_no_worker() {
+    with_pod(1, 2, |databases, hosts| {
+        let (mut loader, mut other) = (connect(&databases[0]), connect(&databases[0]));
+        ask(&mut other, "create table t (k int primary key, v int); insert into t values (9, 9)");
+        let (slots, other) = (hosts[0].slots.clone(), Mutex::new(other));
+        let meanwhile = move || {
+            assert_eq!(slots.idle(), 1, "the only one that is lent");
+            let mut other = other.lock().expect("one at a time");
+            assert_eq!(ask(&mut other, "update t set v = v + 1 where k = 9 returning k"), "9");
+        };
+        let mut sink = Printed::default();
+        sink.copied = b"1\t1\n2\t2\n".to_vec();
+        sink.meanwhile = Some(Box::new(meanwhile));
+        loader.simple("copy t from stdin", &mut sink).expect("it is read");
+        sink.meanwhile = None;
+        assert_eq!(sink.tags, ["COPY 2"]);
+        assert_eq!(ask(&mut loader, "select k, v from t order by k"), "1|1 2|2 9|11");
     });
 }

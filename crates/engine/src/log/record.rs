@@ -104,6 +104,11 @@ pub struct RecordWriter {
 }
 
 impl RecordWriter {
+    /// Bytes that it keeps for the next record.
+    pub fn memory(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Starts a new record.
     pub fn begin(&mut self) {
         self.len = 0;

@@ -68,6 +68,11 @@ impl<K: Hash + Eq, T> Listed<K, T> {
         if self.list.is_empty() { None } else { self.places.get(name) }
     }
 
+    /// How many there is room for.
+    pub fn capacity(&self) -> usize {
+        self.list.capacity()
+    }
+
     /// Takes out the thing that was added last, whose name is `name_of` it.
     pub fn pop(&mut self, name_of: impl FnOnce(&T) -> K) -> Option<T> {
         let last = self.list.pop()?;

@@ -83,6 +83,11 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
         near.find(|change| change.table == table && change.key == *key).map(|change| change.place)
     }
 
+    /// Bytes that are kept for the next changes, about.
+    pub fn memory(&self) -> usize {
+        self.changes.capacity() * size_of::<Change<P>>() + self.patches.memory() + self.images.capacity()
+    }
+
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.changes.clear();

@@ -25,6 +25,8 @@ use crate::txn::{Durability, TxnError};
 
 /// How long who finds no number waits for one.
 const REST_NS: u64 = 50_000;
+/// Memory that a room keeps for the next transaction, at most.
+const KEPT_BYTES: usize = 256 << 10;
 
 /// A transaction, or room for the next one, that no worker has at present.
 pub struct DetachedTxn(Option<Rest>);
@@ -109,6 +111,14 @@ impl DetachedTxn {
         let mut txn = RowTxn { cx, host, state, token: None, pool: None };
         let number = txn.rest();
         self.0 = Some(Rest { txn: txn.state, course, number });
+    }
+
+    /// Gives back what a large transaction needed, and the next one hardly will.
+    pub fn shrink(&mut self) {
+        let Some(Rest { txn, course: Course { open: false, .. }, .. }) = &mut self.0 else { return };
+        if txn.memory() > KEPT_BYTES {
+            txn.forget_memory();
+        }
     }
 
     fn resting(&self) -> &Rest {

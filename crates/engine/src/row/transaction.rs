@@ -26,7 +26,7 @@ use crate::instance::Holder;
 use crate::log::record::RecordWriter;
 use crate::protocol::core::TxnCore;
 use crate::protocol::relational::{Flow, InDram, Relational};
-use crate::protocol::workspace::Visitor;
+use crate::protocol::workspace::{Visitor, Workspace};
 use crate::tables::key::{Key, KeyRange};
 use crate::txn::{Announced, TableId, TxnError};
 
@@ -111,6 +111,19 @@ impl TxnState {
             was_refused: false,
             is_needed: false,
         }
+    }
+
+    /// Bytes that are kept for the next transaction, about.
+    pub(super) fn memory(&self) -> usize {
+        let held = self.held.capacity() * size_of::<Place>();
+        held + self.scratch.capacity() + self.writer.memory() + self.core.work.memory()
+    }
+
+    /// Keeps nothing for the next one.
+    pub(super) fn forget_memory(&mut self) {
+        debug_assert!(self.held.is_empty() && self.core.work.changes.is_empty(), "a transaction is open");
+        (self.held, self.scratch, self.foreign) = (Vec::new(), Vec::new(), Borrowed::default());
+        (self.writer, self.core.work) = (RecordWriter::default(), Workspace::default());
     }
 
     pub(super) fn note_read(&mut self, table: TableId, key: &Key, version: Option<u64>) {

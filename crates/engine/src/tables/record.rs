@@ -138,6 +138,11 @@ impl Patches {
         Patches::default()
     }
 
+    /// Bytes that it keeps.
+    pub fn memory(&self) -> usize {
+        self.patches.capacity() * size_of::<Patch>() + self.bytes.capacity()
+    }
+
     /// Forgets all changes and keeps the memory.
     #[inline]
     pub fn clear(&mut self) {

@@ -326,7 +326,7 @@ fn copy_in(sink: &mut dyn Sink) -> Result<String> {
     sink.copy_in(&CopyShape { format: Format::Text, columns: 1 })?;
     let mut lines = 0;
     loop {
-        match sink.copy_read()? {
+        match sink.copy_read(&mut || ())? {
             CopyInput::Data(b"bad\n") => {
                 return Err(SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, "bad line"));
             }

@@ -182,7 +182,7 @@ impl<S: Store> LocalSession<S> {
                 Ok(())
             };
             loop {
-                match sink.copy_read()? {
+                match sink.copy_read(&mut || self.store.rest())? {
                     CopyInput::Data(bytes) => reader.feed(bytes, &mut take)?,
                     CopyInput::Done => break,
                     CopyInput::Fail(why) => {

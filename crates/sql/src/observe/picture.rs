@@ -91,6 +91,8 @@ pub struct Picture {
     pub retired: u64,
     /// Rows that this host moved into shared memory, and out of it; those that are shared now.
     pub moves: [u64; 3],
+    /// Open transactions that rest and whose locks have no number of their own.
+    pub parked: u64,
     /// Messages that this host has sent.
     pub messages: u64,
     /// Partitions of dead hosts that it took over.
@@ -135,6 +137,7 @@ impl Painter {
             memory: memory(cx, host),
             retired: host.backlog(cx) as u64,
             moves: [count(&moves.moved_in), count(&moves.moved_out), count(&moves.shared_rows)],
+            parked: host.parked_transactions() as u64,
             messages: count(&moves.messages),
             taken_over: count(&moves.taken_over),
             log: self.log(cx, host, now_ns),

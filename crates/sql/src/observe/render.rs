@@ -14,6 +14,11 @@ pub const NAMES: &[(&str, &str, &str)] = &[
         "Transactions that began in their turn, after conflicts of their session",
     ),
     ("liger_rows_visited_total", "counter", "Rows and index entries that statements have looked at"),
+    (
+        "liger_parked_transactions",
+        "gauge",
+        "Open transactions that rest, beyond those whose locks have a number",
+    ),
     ("liger_moves_total", "counter", "Rows moved into shared memory and out of it"),
     ("liger_shared_rows", "gauge", "Rows of this host that are in shared memory"),
     ("liger_messages_total", "counter", "Messages to other hosts"),
@@ -70,6 +75,7 @@ impl Observed {
         }
         out.put("liger_turns_total", &[], self.turns());
         out.put("liger_rows_visited_total", &[], self.rows_visited());
+        out.put("liger_parked_transactions", &[], picture.parked);
         let [moved_in, moved_out, shared] = picture.moves;
         out.put("liger_moves_total", &[("direction", &"in")], moved_in);
         out.put("liger_moves_total", &[("direction", &"out")], moved_out);

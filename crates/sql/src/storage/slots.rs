@@ -17,7 +17,7 @@
 //! ```
 //!
 //! A room is what a transaction needs beside a worker: a context, locks and changes, its picture of the
-//! catalog. Rooms are used again by the next transactions.
+//! catalog. Some rooms are kept for the next transactions, without what a large one needed.
 //!
 //! Invariants:
 //! 1. Worker 0 serves other hosts all the time, resting briefly between two looks when there is nothing; so
@@ -64,6 +64,9 @@ pub use post::Post;
 use room::{Room, rooms};
 pub use turns::{TakesTurns, Turn};
 use worker::{Attendant, look};
+
+/// Rooms that are kept for the next transactions, at most.
+const SPARE: usize = 64;
 
 /// A running transaction, as a job sees it.
 pub struct Running<'a> {
@@ -205,9 +208,10 @@ impl Slots {
         drop(pool);
         let mut taken: Vec<Box<dyn Room>> = Vec::new();
         for room in rooms {
-            // Those that run may wait for a worker that another one has.
-            taken.extend(lock(&room).take());
-            taken.iter_mut().for_each(|room| room.rest());
+            let Some(mut room) = lock(&room).take() else { continue };
+            // Those that run may wait for the worker that it has.
+            room.rest();
+            taken.push(room);
         }
         taken.iter_mut().for_each(|room| room.end());
         self.workers.fill(Vec::new());
@@ -295,13 +299,18 @@ impl Slots {
         put.map(|()| slot)
     }
 
-    /// Nobody uses the room any more.
+    /// Nobody uses the room any more, and no transaction is open in it.
     fn give_back(&self, place: &Place) {
         let mut pool = lock(&self.pool);
-        // Those of an earlier work are gone.
-        if pool.makes.is_some() && lock(place).is_some() {
-            pool.free.push(place.clone());
+        if pool.makes.is_none() {
+            // All rooms are being taken away.
+            return;
         }
+        if pool.free.len() < SPARE {
+            return pool.free.push(place.clone());
+        }
+        let at = pool.rooms.iter().position(|room| Arc::ptr_eq(room, place));
+        at.into_iter().for_each(|at| drop(pool.rooms.swap_remove(at)));
     }
 
     /// Runs a transaction of one job, and runs it again after conflicts, for a bounded time: for jobs that
@@ -536,8 +545,9 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // One that cannot be had back is ended with the host.
-        let _ = self.in_room(|room| room.roll_back());
-        self.slots.give_back(&self.place);
+        // What cannot be ended is taken away, with all that it holds.
+        if self.in_room(|room| room.roll_back()).is_ok() {
+            self.slots.give_back(&self.place);
+        }
     }
 }

@@ -70,6 +70,8 @@ pub struct Printed {
     /// What COPY FROM STDIN is given, in one piece, which it takes.
     pub copied: Vec<u8>,
     taken: Vec<u8>,
+    /// What is done while COPY FROM STDIN waits.
+    pub meanwhile: Option<Box<dyn FnMut() + Send>>,
 }
 
 impl Sink for Printed {
@@ -113,7 +115,11 @@ impl Sink for Printed {
         Ok(())
     }
 
-    fn copy_read(&mut self) -> Result<CopyInput<'_>, SqlError> {
+    fn copy_read(&mut self, waits: &mut dyn FnMut()) -> Result<CopyInput<'_>, SqlError> {
+        waits();
+        if let Some(meanwhile) = &mut self.meanwhile {
+            meanwhile();
+        }
         self.taken = std::mem::take(&mut self.copied);
         Ok(if self.taken.is_empty() { CopyInput::Done } else { CopyInput::Data(&self.taken) })
     }

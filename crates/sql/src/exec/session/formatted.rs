@@ -35,8 +35,8 @@ impl Sink for Formatted<'_> {
         self.sink.copy_in(shape)
     }
 
-    fn copy_read(&mut self) -> Result<CopyInput<'_>> {
-        self.sink.copy_read()
+    fn copy_read(&mut self, waits: &mut dyn FnMut()) -> Result<CopyInput<'_>> {
+        self.sink.copy_read(waits)
     }
 
     fn copy_out(&mut self, shape: &CopyShape) -> Result<()> {

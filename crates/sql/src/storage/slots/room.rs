@@ -150,6 +150,7 @@ impl<F: Fabric> Furnished<F> {
         self.working = None;
         self.undo = UndoLog::default();
         self.give_worker_back();
+        self.txn.shrink();
     }
 
     /// Waits until the last transaction is durable, without a worker.
