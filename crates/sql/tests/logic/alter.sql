@@ -113,3 +113,22 @@ alter domain good_domain set default true;
 alter table a2 alter w set default true;
 alter table a2 add bad int default true;
 alter table a2 add bad int generated always as (true) stored;
+
+-- A column goes that the primary key was over, and whose values are longer than the rest of the rows.
+create table wide_key (name text primary key, n int);
+insert into wide_key values (repeat('a', 300), 1), (repeat('b', 300), 2);
+alter table wide_key drop name;
+select * from wide_key order by n;
+insert into wide_key values (3);
+alter table wide_key add primary key (n);
+select * from wide_key order by n;
+create table wide_array (y int[], x int, z text, primary key (y, x));
+insert into wide_array values ('{5,1,3}', 1, 'one'), (array_fill(7, array[100]), 2, 'two');
+begin;
+alter table wide_array drop y cascade;
+select * from wide_array order by x;
+rollback;
+select x, cardinality(y), z from wide_array order by x;
+alter table wide_array drop column y, add column w int default 4;
+select * from wide_array order by x;
+drop table wide_key, wide_array;

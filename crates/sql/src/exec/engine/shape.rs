@@ -45,11 +45,13 @@ impl EngineStore {
     /// Gives a table other rows, for another key or another size, and moves what it has.
     fn rekey(&self, old: &Table, new: Table) -> Result<()> {
         let rows = self.all_rows(old)?;
-        let width = new.columns.len();
-        let oid = new.oid;
+        let (oid, width) = (new.oid, new.columns.len());
+        let dropped: Vec<usize> = (0..width).filter(|at| new.columns[*at].dropped).collect();
         self.change(is_private(oid), |tx, working, _| working.rewrite(tx, new))?;
         let padded = rows.into_iter().map(|mut row| {
             row.values.resize(width, Value::Null);
+            // There is no room for what nobody sees any more.
+            dropped.iter().for_each(|at| row.values[*at] = Value::Null);
             row.values
         });
         self.put_rows(oid, padded)
