@@ -270,7 +270,7 @@ impl Connection {
                     return self.failed(&error, true);
                 }
                 match self.extended(series) {
-                    Ok(()) => self.stream.send_if_large().map(|()| true),
+                    Ok(()) => self.stream.send_if_large(&mut || ()).map(|()| true),
                     Err(error) => self.failed(&error, true),
                 }
             }

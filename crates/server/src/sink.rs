@@ -65,8 +65,11 @@ impl Sink for WireSink<'_> {
                 return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
             }
             Ok(!values[at].is_null())
-        })?;
-        self.stream.send_if_large().map_err(gone)
+        })
+    }
+
+    fn send(&mut self, waits: &mut dyn FnMut()) -> Result<(), SqlError> {
+        self.stream.send_if_large(waits).map_err(gone)
     }
 
     fn command_complete(&mut self, tag: &str) -> Result<(), SqlError> {
@@ -126,7 +129,7 @@ impl Sink for WireSink<'_> {
 
     fn copy_bytes(&mut self, bytes: &[u8]) -> Result<(), SqlError> {
         backend::copy_data(&mut self.stream.output, bytes);
-        self.stream.send_if_large().map_err(gone)
+        Ok(())
     }
 
     fn copy_out_done(&mut self) -> Result<(), SqlError> {

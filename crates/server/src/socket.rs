@@ -53,24 +53,51 @@ impl Socket {
         }
     }
 
-    /// Writes everything, waiting for the client where it must.
-    pub fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
-        self.with_writer(|writer| writer.write_all(bytes))
+    /// Writes everything, waiting for the client where it must; `waits` is told each time that it has taken
+    /// nothing for the linger time.
+    pub fn write_all(&self, mut bytes: &[u8], waits: &mut dyn FnMut()) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write(waits, |writer| writer.write(bytes))? {
+                0 => return Err(ErrorKind::WriteZero.into()),
+                taken => bytes = &bytes[taken..],
+            }
+        }
+        Ok(())
     }
 
-    /// Lends the writing end.
-    pub fn with_writer<T>(&self, write: impl FnOnce(&mut dyn io::Write) -> T) -> T {
-        match self {
-            Self::Tcp(stream) => write(&mut &*stream),
-            Self::Local(stream) => write(&mut &*stream),
+    /// Lends the writing end for one write, again for as long as the client takes nothing.
+    pub fn write(
+        &self,
+        waits: &mut dyn FnMut(),
+        mut write: impl FnMut(&mut dyn io::Write) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            let result = match self {
+                Self::Tcp(stream) => write(&mut &*stream),
+                Self::Local(stream) => write(&mut &*stream),
+            };
+            match result {
+                Err(error) => match error.kind() {
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut => waits(),
+                    _ => return Err(error),
+                },
+                taken => return taken,
+            }
         }
     }
 
-    /// How long `read` waits before it answers `Quiet`.
+    /// How long `read` waits before it answers `Quiet`, and a write before it tells that it waits.
     pub fn set_linger(&self, linger: Duration) -> io::Result<()> {
         match self {
-            Self::Tcp(stream) => stream.set_read_timeout(Some(linger)),
-            Self::Local(stream) => stream.set_read_timeout(Some(linger)),
+            Self::Tcp(stream) => {
+                stream.set_read_timeout(Some(linger))?;
+                stream.set_write_timeout(Some(linger))
+            }
+            Self::Local(stream) => {
+                stream.set_read_timeout(Some(linger))?;
+                stream.set_write_timeout(Some(linger))
+            }
         }
     }
 

@@ -191,6 +191,13 @@ pub trait Sink {
     /// names of objects).
     fn row(&mut self, context: &EvalContext<'_>, values: &[Value]) -> Result<(), SqlError>;
 
+    /// Sends what rows and bytes have gathered, if that is much: between two of them. `waits` is told each
+    /// time that the client has taken nothing for a moment.
+    fn send(&mut self, waits: &mut dyn FnMut()) -> Result<(), SqlError> {
+        let _ = waits;
+        Ok(())
+    }
+
     /// A statement has ended; `tag` as PostgreSQL has it (`INSERT 0 1`).
     fn command_complete(&mut self, tag: &str) -> Result<(), SqlError>;
 

@@ -157,3 +157,60 @@ fn a_copy_whose_client_says_nothing_has_no_worker() {
         assert_eq!(ask(&mut loader, "select k, v from t order by k"), "1|1 2|2 9|11");
     });
 }
+
+#[test]
+fn a_statement_whose_client_takes_no_rows_has_no_worker() {
+    with_pod(1, 2, |databases, hosts| {
+        let (mut reader, mut other) = (connect(&databases[0]), connect(&databases[0]));
+        ask(&mut other, "create table t (k int primary key); insert into t select generate_series(1, 50)");
+        ask(&mut other, "create table u (k int primary key, v int); insert into u values (9, 0)");
+        let (slots, other) = (hosts[0].slots.clone(), Arc::new(Mutex::new(other)));
+        let rows =
+            ["select k from t", "declare c cursor for select k from t; fetch all from c", "copy t to stdout"];
+        for rows in rows {
+            let (slots, other) = (slots.clone(), other.clone());
+            let meanwhile = move || {
+                assert_eq!(slots.idle(), 1, "the only one that is lent");
+                ask(&mut other.lock().expect("one at a time"), "update u set v = v + 1");
+            };
+            let mut sink = Printed::default();
+            sink.meanwhile = Some(Box::new(meanwhile));
+            reader.simple(&format!("begin; {rows}; commit"), &mut sink).expect("it is told");
+        }
+        assert_eq!(ask(&mut reader, "select v from u"), "150");
+    });
+}
+
+#[test]
+fn a_long_statement_lends_its_worker() {
+    with_pod(1, 2, |databases, _| {
+        let mut other = connect(&databases[0]);
+        ask(
+            &mut other,
+            "create table t (k int primary key, v int); insert into t select generate_series(1, 2000), 0",
+        );
+        let long = [
+            // No rows of the engine; those of a table, read again and again; changes.
+            "select count(*) from generate_series(1, 3000) a, generate_series(1, 3000) b where a = b",
+            "select count(*) from t a, lateral (select max(v) m from t b where b.v < a.k + a.v) c",
+            "update t set v = v + 1",
+        ];
+        for long in long {
+            thread::scope(|scope| {
+                let runs = scope.spawn(|| {
+                    let begun = Instant::now();
+                    while begun.elapsed() < Duration::from_millis(500) {
+                        ask(&mut connect(&databases[0]), long);
+                    }
+                });
+                let mut others = 0;
+                while !runs.is_finished() {
+                    ask(&mut other, "select 1 from pg_class limit 1");
+                    others += 1;
+                }
+                runs.join().expect("no panic");
+                assert!(others > 20, "{others} statements beside {long}");
+            });
+        }
+    });
+}

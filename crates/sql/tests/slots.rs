@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use liger_engine::db::{DataDirectory, Host, JoinOptions, Pod, PodConfig};
 use liger_engine::{Session, Transaction};
@@ -19,6 +20,7 @@ use liger_fabric::HostId;
 use liger_fabric::native::MemorySpec;
 use liger_sql::catalog::HostCatalog;
 use liger_sql::catalog::change::NewIndex;
+use liger_sql::catalog::definition::Held;
 use liger_sql::catalog::object::IndexColumn;
 use liger_sql::storage::access::{Access, RowAccess, is_conflict, transact};
 use liger_sql::storage::check;
@@ -27,6 +29,10 @@ use liger_sql::storage::slots::{Running, Slots};
 use liger_sql::storage::table::PlainColumns;
 use liger_sql::{SqlError, SqlState, Value};
 use support::{SqlHost, account, accounts, oid_of, open, pod};
+
+/// How long a transaction is tried again, and the pause before that.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Runs all hosts' workers while `sessions` runs.
 fn serve(hosts: Vec<SqlHost>, workers: u8, sessions: impl FnOnce(&[Arc<Slots>])) -> Vec<SqlHost> {
@@ -46,8 +52,40 @@ fn serve(hosts: Vec<SqlHost>, workers: u8, sessions: impl FnOnce(&[Arc<Slots>]))
     })
 }
 
+/// Runs a transaction of one job, and again after conflicts, resting in between without a worker.
+fn once<R>(
+    slots: &Arc<Slots>,
+    changes_catalog: bool,
+    mut job: impl FnMut(&mut Running<'_>) -> liger_sql::Result<R>,
+) -> liger_sql::Result<R> {
+    let started = Instant::now();
+    loop {
+        let slot = slots.begin(changes_catalog, &mut || Ok(()))?;
+        let made = slot.call(|running| {
+            let made = job(running)?;
+            running.catalog.finish(running.tx)?;
+            Ok(made)
+        });
+        let ended = match made {
+            Ok(made) => slot.commit(None, &mut || ()).map(|()| made),
+            Err(error) => {
+                drop(slot);
+                Err(error)
+            }
+        };
+        match ended {
+            Err(error) if is_conflict(&error) && started.elapsed() < PATIENCE => sleep(PAUSE),
+            ended => return ended,
+        }
+    }
+}
+
+/// Puts a row where nobody changes the table meanwhile.
 fn put(running: &mut Running<'_>, table: &str, id: i32) -> liger_sql::Result<()> {
     let Some(oid) = oid_of(running.catalog, table) else { return Ok(()) };
+    if running.catalog.hold(running.tx, oid)? != Held::Here {
+        return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, "somebody changes the table"));
+    }
     let rows = running.catalog.catalog().rows(oid)?;
     let values = account(id, "somebody", i64::from(id % 7));
     rows.insert(running.tx, running.host.numbers(), &values, &PlainColumns).map(|_| ())
@@ -57,19 +95,19 @@ fn put(running: &mut Running<'_>, table: &str, id: i32) -> liger_sql::Result<()>
 fn tables_change_while_sessions_of_all_hosts_work() {
     let (_, hosts) = pod(2);
     let mut hosts = serve(hosts, 2, |slots| {
-        slots[0].once(true, |r| accounts(r.catalog, r.tx, "t").map(|_| ())).expect("a table");
+        once(&slots[0], true, |r| accounts(r.catalog, r.tx, "t").map(|_| ())).expect("a table");
         std::thread::scope(|scope| {
             for (n, slots) in slots.iter().enumerate() {
                 scope.spawn(move || {
                     for id in 0..150 {
-                        slots.once(false, move |r| put(r, "t", 2 * id + n as i32)).expect("put");
+                        once(slots, false, move |r| put(r, "t", 2 * id + n as i32)).expect("put");
                     }
                 });
             }
             let slots = slots[1].clone();
             scope.spawn(move || {
                 for round in 0..6 {
-                    let made = slots.once(true, move |r| {
+                    let made = once(&slots, true, move |r| {
                         let table = oid_of(r.catalog, "t").expect("it stays");
                         let columns = vec![IndexColumn::of(2)];
                         let name = format!("by_balance_{round}");
@@ -84,7 +122,7 @@ fn tables_change_while_sessions_of_all_hosts_work() {
                     });
                     let index = made.expect("an index");
                     if round % 2 == 0 {
-                        slots.once(true, move |r| r.catalog.drop_object(r.tx, index)).expect("dropped");
+                        once(&slots, true, move |r| r.catalog.drop_object(r.tx, index)).expect("dropped");
                     }
                 }
             });
@@ -108,7 +146,7 @@ fn a_slot_is_a_transaction_and_waits_for_nothing_meanwhile() {
     let (_, hosts) = pod(1);
     serve(hosts, 2, |slots| {
         let slots = &slots[0];
-        slots.once(true, |r| accounts(r.catalog, r.tx, "t").map(|_| ())).expect("a table");
+        once(slots, true, |r| accounts(r.catalog, r.tx, "t").map(|_| ())).expect("a table");
         let slot = slots.begin(false, &mut || Ok(())).expect("a slot");
         slot.call(|r| put(r, "t", 1)).expect("put");
         // A number of its own, in the middle.
@@ -290,7 +328,7 @@ fn what_it_costs() {
     serve(hosts, 2, |slots| {
         let slots = &slots[0];
         let times = 5000;
-        let once = each(times, || (0..times).for_each(|_| slots.once(false, |_| Ok(())).expect("nothing")));
+        let once = each(times, || (0..times).for_each(|_| once(slots, false, |_| Ok(())).expect("nothing")));
         println!("ns of an empty transaction through a slot, from another thread: {once:.0}");
     });
 }

@@ -113,6 +113,11 @@ impl DetachedTxn {
         self.0 = Some(Rest { txn: txn.state, course, number });
     }
 
+    /// Rows that its transaction holds.
+    pub fn held(&self) -> usize {
+        self.resting().txn.held.len()
+    }
+
     /// Gives back what a large transaction needed, and the next one hardly will.
     pub fn shrink(&mut self) {
         let Some(Rest { txn, course: Course { open: false, .. }, .. }) = &mut self.0 else { return };
@@ -214,12 +219,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         let Some(pool) = self.pool else { return self.cx.rest(rest_ns) };
         pool.lay_down(self.token.take().expect("a step has a worker"), long);
         self.cx.rest(rest_ns);
-        let token = loop {
-            if let Some(token) = pool.pick_up(long) {
-                break token;
-            }
-            self.cx.rest(REST_NS);
-        };
+        let token = pool.pick_up(long, || self.cx.rest(REST_NS));
         self.run_as(token.worker());
         self.token = Some(token);
     }

@@ -11,9 +11,11 @@
 //!    what others wait for, is admitted always, and comes before those.
 //! 3. A transaction that waits for a row's lock lays its worker down, and counts as doing something for a
 //!    short time yet: who waits long keeps nobody from beginning.
-//! 4. Who has just come overtakes those in line only until the first of these has waited for [`LOOK`].
+//! 4. Who has laid its worker down and finds none when it goes on comes before those who begin, too.
+//! 5. Who has just come overtakes those in line only until the first of these has waited for [`LOOK`].
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -68,6 +70,8 @@ struct State {
     active: usize,
     first: VecDeque<Waiting>,
     next: VecDeque<Waiting>,
+    /// Transactions that would go on in the middle of a step.
+    going_on: usize,
     closed: bool,
 }
 
@@ -79,10 +83,14 @@ impl State {
         }
     }
 
+    fn may_begin(&self) -> bool {
+        self.active < self.lent && self.going_on == 0
+    }
+
     /// A worker for whoever is next in this line.
     fn take(&mut self, step: Step) -> Option<WorkerToken> {
         let admitted = match step {
-            Step::First => self.active < self.lent && self.next.is_empty(),
+            Step::First => self.may_begin() && self.next.is_empty(),
             Step::Next => true,
         };
         let token = admitted.then(|| self.free.pop())??;
@@ -98,7 +106,7 @@ impl State {
 
     /// Wakes the first in line for whom there is something.
     fn wake(&self) {
-        let may_begin = self.active < self.lent;
+        let may_begin = self.may_begin();
         let first = self.next.front().or(if may_begin { self.first.front() } else { None });
         if let (Some(first), false) = (first, self.free.is_empty()) {
             first.bell.notify_one();
@@ -108,11 +116,15 @@ impl State {
 
 /// The workers of a host that are lent. Shared by all that borrow them.
 #[derive(Default)]
-pub struct WorkerPool(Mutex<State>);
+pub struct WorkerPool {
+    state: Mutex<State>,
+    /// How many wait for one.
+    wanted: AtomicU32,
+}
 
 impl WorkerPool {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// These are lent, in place of all that were before.
@@ -145,6 +157,12 @@ impl WorkerPool {
         self.state().free.len()
     }
 
+    /// Whether somebody waits for one, as far as the caller knows. Costs a load.
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) > 0
+    }
+
     /// A worker, if there is one for this step now.
     pub fn try_take(&self, step: Step) -> Option<WorkerToken> {
         self.state().take_at_once(step)
@@ -163,6 +181,7 @@ impl WorkerPool {
         if let Some(token) = state.take_at_once(step) {
             return Ok(Some(token));
         }
+        self.wanted.fetch_add(1, Ordering::Relaxed);
         let bell = Arc::new(Condvar::new());
         state.line(step).push_back(Waiting { bell: bell.clone(), overdue: false });
         loop {
@@ -172,6 +191,7 @@ impl WorkerPool {
             let token = if ended.is_none() && at == 0 { state.take(step) } else { None };
             if ended.is_some() || token.is_some() {
                 state.line(step).remove(at);
+                self.wanted.fetch_sub(1, Ordering::Relaxed);
                 state.wake();
                 return ended.unwrap_or(Ok(token));
             }
@@ -206,12 +226,27 @@ impl WorkerPool {
         state.wake();
     }
 
-    /// It goes on; `long` as before. Not refused when the pool is closed: its step is still to end.
-    pub(super) fn pick_up(&self, long: bool) -> Option<WorkerToken> {
-        let mut state = self.state();
-        let token = state.free.pop()?;
-        state.active += usize::from(long);
-        Some(token)
+    /// It goes on; `long` as before. `rest` is called for as long as there is no worker. Not refused when the
+    /// pool is closed: its step is still to end.
+    pub(super) fn pick_up(&self, long: bool, mut rest: impl FnMut()) -> WorkerToken {
+        let mut waits = false;
+        loop {
+            let mut state = self.state();
+            if let Some(token) = state.free.pop() {
+                state.active += usize::from(long);
+                state.going_on -= usize::from(waits);
+                self.wanted.fetch_sub(waits.into(), Ordering::Relaxed);
+                // Who begins has waited for this one.
+                state.wake();
+                return token;
+            }
+            if !std::mem::replace(&mut waits, true) {
+                state.going_on += 1;
+                self.wanted.fetch_add(1, Ordering::Relaxed);
+            }
+            drop(state);
+            rest();
+        }
     }
 }
 
@@ -234,14 +269,21 @@ mod tests {
         pool.lay_down(one, false);
         assert!(take(Step::First).is_none(), "two are at work, one of which waits");
         let next = take(Step::Next).expect("one is laid down");
-        assert!(pool.pick_up(false).is_none());
-        pool.give(next);
-        let one = pool.pick_up(false).expect("given back");
+        let (mut rests, mut next) = (0, Some(next));
+        let one = pool.pick_up(false, || {
+            assert!(pool.is_wanted(), "it waits for one");
+            rests += 1;
+            if rests == 3 {
+                pool.give(next.take().expect("the third time comes once"));
+            }
+        });
+        assert!(rests == 3 && !pool.is_wanted());
         pool.lay_down(one, true);
-        let other = take(Step::First).expect("it waits long");
-        assert!(pool.pick_up(true).is_none());
-        pool.give(other);
-        let one = pool.pick_up(true).expect("given back");
+        let mut other = Some(take(Step::First).expect("it waits long"));
+        let one = pool.pick_up(true, || {
+            pool.give(other.take().expect("it is free then"));
+            assert!(take(Step::First).is_none(), "who goes on comes first");
+        });
         pool.give(one);
         pool.give(two);
         assert!(take(Step::First).is_some() && take(Step::First).is_some() && pool.idle() == 0);

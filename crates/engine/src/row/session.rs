@@ -12,6 +12,9 @@ use crate::txn::{Durability, Session, Ticket, TxnError};
 const LOG_TURNS: u32 = 16;
 /// Who waits for the log looks after it so often even if nobody rings: it may have ended.
 const LOG_REST_NS: u64 = 10_000_000;
+/// Turns of a wait between two transactions that are awake, and how long the others are.
+const AWAKE_TURNS: u32 = 16;
+const BETWEEN_NS: u64 = 100_000;
 /// Transactions between two rounds of housekeeping.
 const TXNS_PER_ROUND: u32 = 64;
 
@@ -146,6 +149,16 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     /// How long this transaction and the next ones wait for locks; `None`: as the host's others do.
     pub fn set_wait(&mut self, wait: Option<&'static (dyn WaitPolicy + Sync)>) {
         self.txn.state.wait = wait.unwrap_or(self.txn.host.wait);
+    }
+
+    /// Rests between two transactions, the longer the later its `turn` in a wait. If its worker is lent,
+    /// others have it meanwhile: who waits for what they do must not keep them from it.
+    pub fn rest(&mut self, turn: u32) {
+        debug_assert!(!self.course.open, "what it holds would keep others waiting");
+        match turn < AWAKE_TURNS {
+            true => self.wait_a_turn(),
+            false => self.txn.rest_without_worker(BETWEEN_NS, true),
+        }
     }
 
     /// Says that the host needs what this transaction and the next ones do: on storage that is full they may

@@ -161,7 +161,7 @@ impl Stream {
             tls.process_new_packets()?;
         }
         (self.start, self.end) = (0, 0);
-        write_tls(&mut tls, &self.socket)?;
+        write_tls(&mut tls, &self.socket, &mut || ())?;
         self.tls = Some(tls);
         Ok(())
     }
@@ -254,26 +254,30 @@ impl Stream {
             }
             let processed = tls.process_new_packets();
             // Also what went wrong is to be told to the client, in an alert.
-            write_tls(tls, &self.socket)?;
+            write_tls(tls, &self.socket, &mut || ())?;
             processed?;
         }
     }
 
     /// Sends what has gathered.
     pub fn send(&mut self) -> Result<(), StreamError> {
+        self.send_all(&mut || ())
+    }
+
+    fn send_all(&mut self, waits: &mut dyn FnMut()) -> Result<(), StreamError> {
         if self.output.is_empty() {
             return Ok(());
         }
         self.bytes_out += self.output.len() as u64;
         self.sent += self.output.len() as u64;
         match &mut self.tls {
-            None => self.socket.write_all(&self.output)?,
+            None => self.socket.write_all(&self.output, waits)?,
             Some(tls) => {
                 let mut rest = &self.output[..];
                 while !rest.is_empty() {
                     let taken = tls.writer().write(rest)?;
                     rest = &rest[taken..];
-                    write_tls(tls, &self.socket)?;
+                    write_tls(tls, &self.socket, waits)?;
                 }
             }
         }
@@ -284,10 +288,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Sends what has gathered if it is much.
+    /// Sends what has gathered if it is much; `waits` is told each time that the client takes nothing.
     #[inline]
-    pub fn send_if_large(&mut self) -> Result<(), StreamError> {
-        if self.output.len() >= SEND_BYTES { self.send() } else { Ok(()) }
+    pub fn send_if_large(&mut self, waits: &mut dyn FnMut()) -> Result<(), StreamError> {
+        if self.output.len() >= SEND_BYTES { self.send_all(waits) } else { Ok(()) }
     }
 
     /// Gives buffers back before a long wait.
@@ -306,19 +310,16 @@ impl Stream {
         let _ = self.send();
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
-            let _ = write_tls(tls, &self.socket);
+            let _ = write_tls(tls, &self.socket, &mut || ());
         }
         self.socket.close(std::net::Shutdown::Both);
     }
 }
 
 /// Sends what TLS has to send.
-fn write_tls(tls: &mut ServerConnection, socket: &Socket) -> io::Result<()> {
+fn write_tls(tls: &mut ServerConnection, socket: &Socket, waits: &mut dyn FnMut()) -> io::Result<()> {
     while tls.wants_write() {
-        match socket.with_writer(|writer| tls.write_tls(writer)) {
-            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
-            _ => {}
-        }
+        socket.write(waits, |mut writer| tls.write_tls(&mut writer))?;
     }
     Ok(())
 }

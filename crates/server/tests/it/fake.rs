@@ -194,6 +194,7 @@ impl FakeSession {
             }
             self.start.interrupt.check()?;
             sink.row(&context, &row)?;
+            sink.send(&mut || ())?;
             given += 1;
         }
         sink.command_complete(&format!("SELECT {}", portal.done + given))?;
@@ -250,6 +251,7 @@ impl FakeSession {
                 sink.copy_out(&CopyShape { format: Format::Text, columns: 1 })?;
                 for line in 1..=number(Some(count)) {
                     sink.copy_bytes(format!("{line}\n").as_bytes())?;
+                    sink.send(&mut || ())?;
                 }
                 sink.copy_out_done()?;
                 return Ok(format!("COPY {count}"));

@@ -102,6 +102,7 @@ impl<S: Store> LocalSession<S> {
                 });
                 writer.row(&fields.collect::<Vec<_>>(), &mut out);
                 send(sink, foreign, &out)?;
+                sink.send(&mut || self.store.rest())?;
                 out.clear();
                 Ok(true)
             })?;

@@ -525,6 +525,11 @@ impl Store for EngineStore {
         EngineStore::rest(self);
     }
 
+    fn lend(&self) {
+        let slot = self.slot.try_borrow().ok();
+        slot.iter().flat_map(|slot| slot.as_ref()).for_each(Slot::lend);
+    }
+
     fn host(&self) -> Option<&Arc<SqlHost>> {
         Some(&self.host)
     }

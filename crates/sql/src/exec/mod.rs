@@ -124,10 +124,16 @@ impl<'p> Exec<'p> {
         }
     }
 
-    /// Whether a condition is true (NULL is not). Every row of every loop passes here, so this is where a
-    /// statement learns that it shall end.
+    /// At every row of every loop: learns that the statement shall end, and lets others have its worker.
+    #[inline]
+    fn look_up(&self) -> Result<()> {
+        self.store.lend();
+        self.interrupt.check()
+    }
+
+    /// Whether a condition is true (NULL is not). Every row of every loop passes here.
     pub(crate) fn holds(&self, condition: Option<&'p Expr>, env: &Env<'_>) -> Result<bool> {
-        self.interrupt.check()?;
+        self.look_up()?;
         match condition {
             None => Ok(true),
             Some(condition) => {

@@ -50,6 +50,8 @@ pub(super) fn terminate(on: &SessionSystem<'_>, process_id: i32, timeout_ms: i64
             return Ok(Value::Bool(false));
         }
         on.shared.interrupt.check()?;
+        // The session that ends may want the worker.
+        on.store.rest();
         nap(LOOK);
     }
     Ok(Value::Bool(true))

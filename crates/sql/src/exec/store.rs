@@ -233,6 +233,9 @@ pub trait Store {
     /// The statement waits for something that is no row: others may have its worker meanwhile.
     fn rest(&self) {}
 
+    /// The statement is at a point where others may have its worker, if they have waited for one.
+    fn lend(&self) {}
+
     /// The host, for what is of all its sessions; nothing without one.
     fn host(&self) -> Option<&Arc<SqlHost>> {
         None

@@ -295,7 +295,7 @@ impl<'p> Exec<'p> {
         let (mut cursor, mut size) = (Cursor::default(), self.first_batch.get());
         let mut own = self.own.seen_by(&self.ctx, &scan.table, range, scan.lock.is_some());
         while !cursor.done {
-            self.interrupt.check()?;
+            self.look_up()?;
             let batch = self.store.scan(&scan.table, range, purpose, &mut cursor, size);
             let batch = batch.map_err(|error| not_available(scan, error))?;
             for found in own.through(batch, cursor.done) {
@@ -423,7 +423,7 @@ impl<'p> Exec<'p> {
         })?;
         let mut used = vec![false; inner.len()];
         let more = self.run_node(&join.outer, row, outer, &mut |row| {
-            self.interrupt.check()?;
+            self.look_up()?;
             let mut key = Vec::with_capacity(types.len());
             for (expr, _, _) in &join.keys {
                 key.push(self.eval(expr, &Env { row, outer })?);

@@ -257,7 +257,7 @@ impl Slots {
     /// somebody is changing the catalog the picture stays as it is, and nobody waits for that.
     ///
     /// # Errors
-    /// As [`Slots::once`], but no conflicts.
+    /// Those of the engine, but no conflicts.
     pub fn look(self: &Arc<Self>) -> Result<()> {
         let free = self.workers.try_take(Step::First).map(|token| self.slot(token)).transpose()?;
         let looked = match free {
@@ -313,28 +313,12 @@ impl Slots {
         at.into_iter().for_each(|at| drop(pool.rooms.swap_remove(at)));
     }
 
-    /// Runs a transaction of one job, and runs it again after conflicts, for a bounded time: for jobs that
-    /// tell nobody anything before they return.
+    /// Runs a transaction of one job on worker 0, which no session can occupy, and runs it again after
+    /// conflicts, for a bounded time: for short ones that tell nobody anything, and are needed in the middle
+    /// of another one (`nextval`).
     ///
     /// # Errors
     /// Those of the job and of the commit; 40001 when the time is over.
-    pub fn once<R>(
-        self: &Arc<Self>,
-        changes_catalog: bool,
-        mut job: impl FnMut(&mut Running<'_>) -> Result<R>,
-    ) -> Result<R> {
-        let slot = self.borrow(&mut || Ok(()))?;
-        let mut made = None;
-        let mut job = |running: &mut Running<'_>| job(running).map(|result| made = Some(result));
-        slot.in_room(|room| room.whole(changes_catalog, &mut job))?;
-        Ok(made.expect("the job has returned"))
-    }
-
-    /// As [`Slots::once`], on worker 0, which no session can occupy: for short transactions that are needed
-    /// in the middle of another one (`nextval`).
-    ///
-    /// # Errors
-    /// As [`Slots::once`].
     pub fn aside<R: Send + 'static>(
         &self,
         job: impl FnMut(&mut Running<'_>) -> Result<R> + Send + 'static,
@@ -346,7 +330,7 @@ impl Slots {
     /// `rings` after the commit.
     ///
     /// # Errors
-    /// As [`Slots::once`].
+    /// As [`Slots::aside`].
     pub fn beside<R: Send + 'static>(
         &self,
         rings: Option<Bell>,
@@ -490,6 +474,17 @@ impl Slot {
             room.rest();
             Ok(())
         });
+    }
+
+    /// Between two steps of a statement: gives its worker back if others have waited for one for a while.
+    /// Costs a load if nobody waits.
+    pub fn lend(&self) {
+        if self.slots.workers.is_wanted() {
+            let _ = self.in_room(|room| {
+                room.lend();
+                Ok(())
+            });
+        }
     }
 
     /// Runs a job in the transaction. After an error of the engine (40001 and the like) the transaction can

@@ -70,7 +70,8 @@ pub struct Printed {
     /// What COPY FROM STDIN is given, in one piece, which it takes.
     pub copied: Vec<u8>,
     taken: Vec<u8>,
-    /// What is done while COPY FROM STDIN waits.
+    /// What is done while COPY FROM STDIN waits, and while a row that was told does: the client takes none
+    /// then.
     pub meanwhile: Option<Box<dyn FnMut() + Send>>,
 }
 
@@ -90,6 +91,14 @@ impl Sink for Printed {
             });
         }
         self.lines.push(fields.join("|"));
+        Ok(())
+    }
+
+    fn send(&mut self, waits: &mut dyn FnMut()) -> Result<(), SqlError> {
+        if let Some(meanwhile) = &mut self.meanwhile {
+            waits();
+            meanwhile();
+        }
         Ok(())
     }
 

@@ -207,6 +207,8 @@ impl EngineStore {
                 return Ok(());
             }
             self.holding.interrupt.check()?;
+            // Whoever commits it may wait for a worker.
+            self.rest();
             nap(LOOKS.1);
         }
         self.note(Err(conflict("The catalog has changed since the transaction began to change it.")))

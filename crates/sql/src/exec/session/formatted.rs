@@ -19,6 +19,10 @@ impl Sink for Formatted<'_> {
         self.sink.row(context, values)
     }
 
+    fn send(&mut self, waits: &mut dyn FnMut()) -> Result<()> {
+        self.sink.send(waits)
+    }
+
     fn command_complete(&mut self, tag: &str) -> Result<()> {
         self.sink.command_complete(tag)
     }

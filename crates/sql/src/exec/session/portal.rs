@@ -9,6 +9,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Row;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
+use crate::func::EvalContext;
 use crate::observe::Counted;
 use crate::parse::ast::{self, FetchCount, Ident, LockStrength, Statement};
 use crate::plan::PlannedStatement;
@@ -262,9 +263,22 @@ impl<S: Store> LocalSession<S> {
         let number = picked.len();
         if !moved {
             sink.columns(&self.described(&columns), Formats::default())?;
-            self.with_context(|ctx, _| picked.iter().try_for_each(|at| sink.row(&ctx, &rows[*at as usize])))?;
+            let picked = picked.iter().map(|at| &rows[*at as usize]);
+            self.with_context(|ctx, _| self.give(&ctx, picked, sink))?;
         }
         Ok(format!("{} {number}", if moved { "MOVE" } else { "FETCH" }))
+    }
+
+    fn give<'r>(
+        &self,
+        ctx: &EvalContext<'_>,
+        mut rows: impl Iterator<Item = &'r Row>,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        rows.try_for_each(|row| {
+            sink.row(ctx, row)?;
+            sink.send(&mut || self.store.rest())
+        })
     }
 
     pub(super) fn close(&mut self, name: Option<&Ident>) -> Result<String> {
@@ -305,7 +319,7 @@ impl<S: Store> LocalSession<S> {
         if let Some(columns) = &prepared.columns {
             sink.columns(columns, Formats(&formats))?;
         }
-        self.with_context(|ctx, _| rows[from..from + count].iter().try_for_each(|row| sink.row(&ctx, row)))?;
+        self.with_context(|ctx, _| self.give(&ctx, rows[from..from + count].iter(), sink))?;
         if let Some(portal) = self.portals.get_mut(name) {
             portal.rows = Some((rows.clone(), from + count));
         }

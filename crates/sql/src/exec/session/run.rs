@@ -202,7 +202,8 @@ impl<S: Store> LocalSession<S> {
             let (mut rows, mut kept, keeps) = (0, Vec::new(), plan.changes_rows());
             let mut give = |row: Row| {
                 self.shared.advisory.may_start_over.set(false);
-                sink.row(&ctx, &row)
+                sink.row(&ctx, &row)?;
+                sink.send(&mut || self.store.rest())
             };
             let changed = exec.run(plan, &mut |row| {
                 rows += 1;

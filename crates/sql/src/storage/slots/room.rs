@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use liger_engine::Durability;
 use liger_engine::db::Borrowing;
 use liger_engine::row::policy::Patient;
 use liger_engine::row::{DetachedTxn, RowHost, RowSession, Step, WorkerPool, WorkerToken};
-use liger_engine::{Durability, Session};
 use liger_fabric::native::HostMemory;
 use liger_fabric::{Cx, Fabric, SyncAddr};
 
-use super::worker::{Work, look, ring, run_whole};
+use super::worker::{Work, look, ring};
 use super::{Bell, Running, Slots, shut_down};
 use crate::catalog::HostCatalog;
 use crate::catalog::change::Working;
@@ -25,6 +25,9 @@ static CHANGE_WAIT: Patient =
     Patient { writers_ns: DDL_WAIT_NS, readers_ns: DDL_WAIT_NS, colleagues_ns: 4 * DDL_WAIT_NS };
 /// How long somebody waits to see the newest catalog.
 const RENEW_NS: u64 = 200_000_000;
+/// How long a statement keeps a worker that others wait for, and how much longer for each row that it holds.
+const SLICE_NS: u64 = 2_000_000;
+const HELD_NS: u64 = 2_000;
 /// Turns of a wait for the log that are awake: storage takes longer than a few.
 const LOG_TURNS: u32 = 16;
 
@@ -38,6 +41,9 @@ pub(super) trait Room: Send {
 
     /// Gives its worker back.
     fn rest(&mut self);
+
+    /// Gives its worker back if somebody has waited for one for a while.
+    fn lend(&mut self);
 
     /// The number of its transaction; `None` while it has no worker.
     fn number(&self) -> Option<u8>;
@@ -68,9 +74,6 @@ pub(super) trait Room: Send {
 
     /// As [`renew`].
     fn renew(&mut self) -> Result<()>;
-
-    /// Runs a transaction of one step, and again after conflicts.
-    fn whole(&mut self, changes_catalog: bool, step: Work<'_>) -> Result<()>;
 }
 
 /// What makes the rooms of a host.
@@ -101,6 +104,7 @@ where
             working,
             undo,
             announced: false,
+            asked: None,
         })
     })
 }
@@ -118,6 +122,8 @@ struct Furnished<F: Fabric> {
     undo: UndoLog,
     /// It has announced a change of the catalog.
     announced: bool,
+    /// Since when it has been asked to lend its worker, nanoseconds.
+    asked: Option<u64>,
 }
 
 impl<F: Fabric> Furnished<F> {
@@ -136,6 +142,7 @@ impl<F: Fabric> Furnished<F> {
     }
 
     fn give_worker_back(&mut self) {
+        self.asked = None;
         if let Some(token) = self.token.take() {
             self.txn.rest(&self.cx, &self.host);
             self.workers.give(token);
@@ -182,6 +189,15 @@ impl<F: Fabric + Send> Room for Furnished<F> {
 
     fn rest(&mut self) {
         self.give_worker_back();
+    }
+
+    fn lend(&mut self) {
+        let now = self.cx.now_ns();
+        // To rest may mean to look at all that it holds, and to go on the same again.
+        let most = SLICE_NS + HELD_NS * self.txn.held() as u64;
+        if now.saturating_sub(*self.asked.get_or_insert(now)) > most {
+            self.give_worker_back();
+        }
     }
 
     fn number(&self) -> Option<u8> {
@@ -279,22 +295,6 @@ impl<F: Fabric + Send> Room for Furnished<F> {
         self.leave();
         renewed
     }
-
-    fn whole(&mut self, changes_catalog: bool, step: Work<'_>) -> Result<()> {
-        self.announced = changes_catalog;
-        let catalog = self.catalog.clone();
-        let ended = self.on_worker(|session| {
-            if changes_catalog {
-                announce(session);
-            }
-            let ended = run_whole(session, &catalog, true, step);
-            session.set_wait(None);
-            ended
-        });
-        self.leave();
-        ended?;
-        self.settle(&mut || ())
-    }
 }
 
 /// Brings the host's picture of the catalog up to date if it may be old, and waits a little while that cannot
@@ -302,7 +302,7 @@ impl<F: Fabric + Send> Room for Furnished<F> {
 /// long, a host has died meanwhile, and nobody waits for that one again; the picture stays as it is.
 fn renew<F: Fabric>(session: &mut RowSession<'_, F>, catalog: &HostCatalog) -> Result<()> {
     let started = session.cx().now_ns();
-    for turn in 1u32.. {
+    for turn in 0u32.. {
         let announced = session.cx().load(ddl(session.host()));
         if !catalog.may_be_old(announced) {
             break;
@@ -317,7 +317,8 @@ fn renew<F: Fabric>(session: &mut RowSession<'_, F>, catalog: &HostCatalog) -> R
                     catalog.is_in_vain(announced);
                     return if catalog.cached().version() == 0 { Err(error) } else { Ok(()) };
                 }
-                session.back_off(turn.min(4));
+                // Whoever changes it may wait for a worker.
+                session.rest(turn);
             }
             Err(error) => return Err(error),
         }
