@@ -228,7 +228,11 @@ impl Binder<'_> {
         let column = &table.columns[at];
         if let Some(identity) = &column.identity {
             let sequence = Typed::new(Expr::value(Value::Oid(identity.sequence)), Type::of(oid::REGCLASS), 0);
-            let next = self.call_named("nextval", vec![sequence], 0)?;
+            let mut next = self.call_named("nextval", vec![sequence], 0)?;
+            if let Expr::Call { args, .. } = &mut next.expr {
+                // Whoever may insert takes its numbers: see exec/system.rs.
+                args.push(Expr::value(Value::Bool(true)));
+            }
             return self.coerce_default(next, column.ty(), &column.name).map(|typed| typed.expr);
         }
         let of_type = self.store.object(column.type_oid).filter(|_| column.default.is_none());

@@ -17,6 +17,7 @@ mod expr;
 mod from;
 mod group;
 mod hints;
+mod immutable;
 mod merge;
 mod operator;
 mod query;

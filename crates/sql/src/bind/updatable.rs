@@ -211,8 +211,12 @@ const OTHER_SOURCE: &str =
 
 /// The SELECT of a view that may be updatable; otherwise why it is not, in PostgreSQL's words and order.
 fn simple(query: &ast::Query) -> std::result::Result<&Select, &'static str> {
-    let Body::Select(select) = &query.body else {
-        return Err("Views containing UNION, INTERSECT, or EXCEPT are not automatically updatable.");
+    let select = match &query.body {
+        Body::Select(select) => select,
+        Body::Values(_) => return Err(OTHER_SOURCE),
+        Body::Set { .. } => {
+            return Err("Views containing UNION, INTERSECT, or EXCEPT are not automatically updatable.");
+        }
     };
     if select.distinct != Distinct::No {
         return Err("Views containing DISTINCT are not automatically updatable.");

@@ -18,6 +18,9 @@ use crate::storage::table::RowChange;
 use crate::types::value::Value;
 use crate::types::{Types, text};
 
+/// Of a value that messages about a whole row show.
+const SHOWN_BYTES: usize = 64;
+
 impl<'p> Exec<'p> {
     /// Runs it; rows of RETURNING go to `emit`. The number of rows that were changed.
     pub(crate) fn run_change(
@@ -383,9 +386,9 @@ impl<'p> Exec<'p> {
         let columns = row.iter().zip(&table.columns).filter(|(_, column)| !column.dropped);
         let shown = columns.map(|(value, column)| {
             let text = self.shown(column.type_oid, value);
-            match text.char_indices().nth(64) {
-                Some((end, _)) => format!("{}...", &text[..end]),
-                None => text,
+            match text.len() > SHOWN_BYTES {
+                true => format!("{}...", &text[..text.floor_char_boundary(SHOWN_BYTES)]),
+                false => text,
             }
         });
         format!("Failing row contains ({}).", shown.collect::<Vec<_>>().join(", "))

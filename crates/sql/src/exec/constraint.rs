@@ -12,6 +12,7 @@ use super::{Exec, Row, Waiting};
 use crate::bind::Binder;
 use crate::catalog::object::{Action, Constraint, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
+use crate::func::quote_ident;
 use crate::func::{CastContext, find_cast};
 use crate::storage::table::RowChange;
 use crate::types::cast::cast_value;
@@ -100,7 +101,7 @@ impl Exec<'_> {
         }
         let name = &constraint.name;
         let message = format!("duplicate key value violates unique constraint \"{name}\"");
-        let shown = self.key_text(table, columns, &pick(row, columns));
+        let shown = self.unique_key_text(table, columns, &pick(row, columns));
         let error = SqlError::new(SqlState::UNIQUE_VIOLATION, message);
         let mut error = error.detail(format!("Key {shown} already exists."));
         error.constraint = Some(name.clone());
@@ -135,7 +136,7 @@ impl Exec<'_> {
                 if self.is_twice(table, (columns, index), &row.values)? {
                     let name = self.store.object(index).map_or(String::new(), |it| it.name().to_owned());
                     let message = format!("could not create unique index \"{name}\"");
-                    let shown = self.key_text(table, columns, &pick(&row.values, columns));
+                    let shown = self.unique_key_text(table, columns, &pick(&row.values, columns));
                     let mut error = SqlError::new(SqlState::UNIQUE_VIOLATION, message);
                     error.constraint = Some(name);
                     return Err(self.about(error.detail(format!("Key {shown} is duplicated.")), table));
@@ -309,11 +310,19 @@ impl Exec<'_> {
     }
 
     fn key_text(&self, table: &Table, columns: &[u16], values: &[Value]) -> String {
-        let shown = columns
-            .iter()
-            .zip(values)
-            .map(|(column, value)| self.shown(table.columns[usize::from(*column)].type_oid, value));
-        format!("({})=({})", names(table, columns), shown.collect::<Vec<_>>().join(", "))
+        format!("({})=({})", names(table, columns), self.values_text(table, columns, values))
+    }
+
+    /// As PostgreSQL shows the keys of indexes: names are quoted where they need it.
+    fn unique_key_text(&self, table: &Table, columns: &[u16], values: &[Value]) -> String {
+        let names = columns.iter().map(|at| quote_ident(&table.columns[usize::from(*at)].name));
+        let names = names.collect::<Vec<_>>().join(", ");
+        format!("({names})=({})", self.values_text(table, columns, values))
+    }
+
+    fn values_text(&self, table: &Table, columns: &[u16], values: &[Value]) -> String {
+        let types = columns.iter().map(|at| table.columns[usize::from(*at)].type_oid);
+        types.zip(values).map(|(ty, value)| self.shown(ty, value)).collect::<Vec<_>>().join(", ")
     }
 
     /// Rows of the table whose columns have these values.

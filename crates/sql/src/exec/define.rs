@@ -9,6 +9,7 @@ mod domain;
 mod drop;
 mod grant;
 mod index;
+mod like;
 mod materialized;
 mod names;
 mod passes;

@@ -11,9 +11,9 @@ use crate::exec::store::{Cursor, Purpose, Range, Store, lost};
 use crate::exec::system_tables;
 use crate::exec::{Env, Exec};
 use crate::missing;
-use crate::parse::ast::{AlterColumn, AlterTable, ColumnDef, Ident, ObjectKind, Path};
-use crate::types::Type;
+use crate::parse::ast::{AlterColumn, AlterTable, ColumnDef, ConstraintKind, Ident, ObjectKind, Path};
 use crate::types::value::Value;
+use crate::types::{Oid, Type};
 
 impl<S: Store> LocalSession<S> {
     pub(super) fn alter_table(
@@ -160,7 +160,17 @@ impl<S: Store> LocalSession<S> {
         })
     }
 
-    fn move_kept(&self, object: &Object, schema: &Ident) -> Result<()> {
+    /// Refuses to move an object where another one has its name.
+    fn fits(&self, moved: &Object, (to, schema): (Oid, &Ident)) -> Result<()> {
+        if to == moved.schema() || self.store.relation(to, moved.name()).is_none() {
+            return Ok(());
+        }
+        let (name, schema) = (moved.name(), &schema.text);
+        let message = format!("relation \"{name}\" already exists in schema \"{schema}\"");
+        Err(SqlError::new(SqlState::DUPLICATE_TABLE, message))
+    }
+
+    fn move_kept(&mut self, object: &Object, schema: &Ident) -> Result<()> {
         self.goes_with_its_table(object, || "cannot move an owned sequence into another schema".to_string())?;
         let Some(oid) = self.store.schema(&schema.text) else {
             let message = format!("schema \"{}\" does not exist", schema.text);
@@ -170,16 +180,8 @@ impl<S: Store> LocalSession<S> {
             let message = "cannot move objects into or out of temporary schemas";
             return Err(SqlError::refused_by_postgresql(message));
         }
-        let fits = |moved: &Object| {
-            if oid == moved.schema() || self.store.relation(oid, moved.name()).is_none() {
-                return Ok(());
-            }
-            let (name, schema) = (moved.name(), &schema.text);
-            let message = format!("relation \"{name}\" already exists in schema \"{schema}\"");
-            Err(SqlError::new(SqlState::DUPLICATE_TABLE, message))
-        };
         if !matches!(object, Object::Type(_)) {
-            fits(object)?;
+            self.fits(object, (oid, schema))?;
         }
         let mut moved = object.clone();
         match &mut moved {
@@ -193,16 +195,20 @@ impl<S: Store> LocalSession<S> {
         self.store.replace(moved)?;
         for index in self.store.indexes(object.oid()) {
             let mut index = (*index).clone();
-            fits(&Object::Index(index.clone()))?;
+            self.fits(&Object::Index(index.clone()), (oid, schema))?;
             index.schema = oid;
             self.store.replace(Object::Index(index))?;
         }
-        for other in self.store.objects() {
+        let owned = |other: &Object| match other {
+            Object::Sequence(sequence) => sequence.owned_by.is_some_and(|(table, _)| table == object.oid()),
+            _ => false,
+        };
+        for other in self.store.objects().into_iter().filter(|other| owned(other)) {
             let Object::Sequence(sequence) = &*other else { continue };
-            if sequence.owned_by.is_some_and(|(table, _)| table == object.oid()) {
-                fits(&other)?;
-                self.store.replace(Object::Sequence(Sequence { schema: oid, ..sequence.clone() }))?;
-            }
+            self.fits(&other, (oid, schema))?;
+            let moved = Object::Sequence(Sequence { schema: oid, ..sequence.clone() });
+            // Others may draw its numbers.
+            self.with_names_kept(&other, |own| own.store.replace(moved))?;
         }
         Ok(())
     }
@@ -338,6 +344,12 @@ impl<S: Store> LocalSession<S> {
         let mut table = old.clone();
         let mut constraints = Vec::new();
         self.add_column(&mut table, column, &mut constraints)?;
+        let shared = Arc::new(table.clone());
+        for constraint in &column.constraints {
+            if let ConstraintKind::Generated(expr, _) = &constraint.kind {
+                self.check_generated(&shared, expr)?;
+            }
+        }
         self.settle_texts(&mut table)?;
         let (old, new) = (Arc::new(old), Arc::new(table.clone()));
         self.store.replace(Object::Table(table.clone()))?;

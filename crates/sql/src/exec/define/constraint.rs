@@ -1,4 +1,5 @@
 //! Constraints of tables: keys, checks and foreign keys, with the names that PostgreSQL gives them.
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::storing::SYSTEM_COLUMNS;
@@ -85,7 +86,7 @@ impl<S: Store> LocalSession<S> {
                     return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
                 }
                 if primary {
-                    for at in &columns {
+                    for at in &columns.iter().copied().collect::<BTreeSet<u16>>() {
                         if check {
                             self.check_not_null(table, usize::from(*at))?;
                         }

@@ -99,9 +99,9 @@ impl<S: Store> LocalSession<S> {
                 }
                 (text, _) => {
                     let typed = self.with_binder(|binder| {
-                        binder
-                            .table_ast(&table, &column.expr, None, "index expressions")
-                            .and_then(|typed| binder.settled(typed))
+                        let typed = binder.table_ast(&table, &column.expr, None, "index expressions")?;
+                        binder.immutable(&typed.expr, MUTABLE_EXPRESSION)?;
+                        binder.settled(typed)
                     })?;
                     shown.push(shown_expression(&column.expr));
                     let expression = self.lasting(&table, text.as_deref().unwrap_or_default(), None)?;
@@ -138,7 +138,8 @@ impl<S: Store> LocalSession<S> {
             Some((expr, sql)) => {
                 self.with_binder(|binder| {
                     let typed = binder.table_ast(&table, expr, None, "index predicates")?;
-                    binder.boolean(typed, "WHERE").map(|_| ())
+                    let bound = binder.boolean(typed, "WHERE")?;
+                    binder.immutable(&bound, MUTABLE_PREDICATE)
                 })?;
                 Some(self.lasting(&table, sql, None)?)
             }
@@ -165,6 +166,9 @@ impl<S: Store> LocalSession<S> {
         self.install_index(&table, index)
     }
 }
+
+pub(super) const MUTABLE_EXPRESSION: &str = "functions in index expression must be marked IMMUTABLE";
+pub(super) const MUTABLE_PREDICATE: &str = "functions in index predicate must be marked IMMUTABLE";
 
 /// What the columns of an index are called.
 pub(crate) fn column_names(table: &Table, index: &Index) -> Vec<String> {

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::index::{MUTABLE_EXPRESSION, MUTABLE_PREDICATE};
 use crate::bind::tree::Expr;
 use crate::bind::{Binder, Context, Typed, full_type_text, type_text};
 use crate::catalog::object::{Constraint, Expression, IndexColumn, Indexed, Object, Rule, Table};
@@ -139,6 +140,7 @@ impl<S: Store> LocalSession<S> {
                     let bound = self.with_binder(|binder| {
                         let parsed = crate::parse::parse_expr(&expression.sql)?;
                         let bound = binder.table_ast(table, &parsed, None, "index expressions")?;
+                        binder.immutable(&bound.expr, MUTABLE_EXPRESSION)?;
                         binder.settled(bound)
                     });
                     let ty = bound.map_err(SqlError::nowhere)?.ty;
@@ -151,7 +153,10 @@ impl<S: Store> LocalSession<S> {
                 made_anew = true;
                 *predicate = self.printed(old, predicate, None)?;
                 let ty = Some((Type::of(oid::BOOL), table.name.as_str()));
-                self.with_binder(|binder| binder.table_expr(table, &predicate.sql, ty, "index predicates"))?;
+                self.with_binder(|binder| {
+                    let bound = binder.table_expr(table, &predicate.sql, ty, "index predicates")?;
+                    binder.immutable(&bound, MUTABLE_PREDICATE)
+                })?;
             }
             if made_anew {
                 new.names.clear();

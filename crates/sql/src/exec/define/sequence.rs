@@ -76,13 +76,16 @@ impl<S: Store> LocalSession<S> {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(pos + 1));
             }
         }
+        let mut again = (false, false);
         for option in options {
             if let SequenceOption::As(name) = option {
                 let ty = self.with_binder(|binder| binder.resolve_type(name))?.oid;
                 if !matches!(ty, oid::INT2 | oid::INT4 | oid::INT8) {
                     return invalid("sequence type must be smallint, integer, or bigint".to_string());
                 }
-                give_type(sequence, ty);
+                let were = give_type(sequence, ty);
+                // As PostgreSQL has it: NO MAXVALUE is the type's then, whatever the direction.
+                again = if last.is_some() { were } else { again };
             }
         }
         let (mut start, mut min, mut max, mut from) = (None, None, None, None);
@@ -98,7 +101,7 @@ impl<S: Store> LocalSession<S> {
                 _ => {}
             }
         }
-        limit(sequence, (min, max), last.is_none())?;
+        limit(sequence, (min, max), last.is_none(), again)?;
         match start {
             Some(value) => sequence.start = value,
             None if last.is_some() => {}
@@ -229,12 +232,15 @@ fn range(ty: Oid) -> (i64, i64) {
     }
 }
 
-/// Gives a sequence another type; a limit that was the old one's becomes the new one's.
-fn give_type(sequence: &mut Sequence, ty: Oid) {
+/// Gives a sequence another type, or the same again; a limit that was the old one's becomes the new one's.
+/// Which limits, the lower and the upper one, were the old one's.
+fn give_type(sequence: &mut Sequence, ty: Oid) -> (bool, bool) {
     let (old, new) = (range(sequence.type_oid), range(ty));
+    let were = (sequence.min == old.0, sequence.max == old.1);
     sequence.type_oid = ty;
-    sequence.min = if sequence.min == old.0 { new.0 } else { sequence.min };
-    sequence.max = if sequence.max == old.1 { new.1 } else { sequence.max };
+    sequence.min = if were.0 { new.0 } else { sequence.min };
+    sequence.max = if were.1 { new.1 } else { sequence.max };
+    were
 }
 
 /// Puts MINVALUE and MAXVALUE into a sequence, where they are told, of which nothing is the default.
@@ -242,13 +248,14 @@ fn limit(
     sequence: &mut Sequence,
     (min, max): (Option<Option<i64>>, Option<Option<i64>>),
     new: bool,
+    (low_again, high_again): (bool, bool),
 ) -> Result<()> {
     let (up, (low, high)) = (sequence.increment > 0, range(sequence.type_oid));
     if new || max.is_some() {
-        sequence.max = max.flatten().unwrap_or(if up { high } else { -1 });
+        sequence.max = max.flatten().unwrap_or(if up || high_again { high } else { -1 });
     }
     if new || min.is_some() {
-        sequence.min = min.flatten().unwrap_or(if up { 1 } else { low });
+        sequence.min = min.flatten().unwrap_or(if up && !low_again { 1 } else { low });
     }
     let (min, max) = (sequence.min, sequence.max);
     for (what, value) in [("MAXVALUE", max), ("MINVALUE", min)] {

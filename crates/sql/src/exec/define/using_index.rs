@@ -5,6 +5,8 @@
 //! key keeps the rows of its table, a deferrable index has entries of another form), it is made anew under
 //! another number, and foreign keys over it follow.
 
+use std::collections::BTreeSet;
+
 use crate::catalog::object::{Constraint, Index, IndexColumn, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
@@ -42,7 +44,7 @@ impl<S: Store> LocalSession<S> {
         self.check_for_constraint(table, ast, &index).map_err(|error| error.at(ast.pos + 1))?;
         let columns: Vec<u16> = index.columns.iter().filter_map(plain).collect();
         if primary {
-            for at in &columns {
+            for at in &columns.iter().copied().collect::<BTreeSet<u16>>() {
                 self.check_not_null(table, usize::from(*at))?;
                 table.columns[usize::from(*at)].not_null = true;
             }

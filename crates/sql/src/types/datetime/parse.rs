@@ -433,8 +433,12 @@ fn read_number(rest: &str, found: &mut Read, after_t: bool, order: DateOrder) ->
                 parts.push(&tail[..part]);
                 end += 1 + part;
             }
+            let more = rest[end..].strip_prefix(separator);
+            if more.is_some_and(|more| more.starts_with(|c: char| c.is_ascii_digit() || c == separator)) {
+                return Err(Fault::Syntax);
+            }
             found.date(&parts, order)?;
-            Ok(end)
+            Ok(if more == Some("") { end + 1 } else { end })
         }
         _ => {
             found.digits(&rest[..len], "", after_t, order)?;
