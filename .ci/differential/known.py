@@ -80,6 +80,7 @@ SESSIONS = [
      and re.match(r"alter table .* type ", found.sql) is not None),
     ("which of several generated columns, or of INSERT's and its ON CONFLICT's, is told", True, lambda found: both(found) and (found.theirs.state, found.ours.state) in (("428C9", "428C9"), ("0A000", "0A000"))
      and "a generated column" in found.ours.message + found.ours.detail),
+    ("a new column refers to a key that the same statement drops and adds", False, lambda found: found.ours.message.startswith("there is no primary key for referenced table") and "drop constraint" in found.sql and "add primary key" in found.sql),
     ("a new column's NULLs are told before its duplicates", True, lambda found: (found.theirs.state, found.ours.state) == ("23505", "23502") and "alter table" in found.sql and "nulls not distinct" in found.sql),
     ("the type of a column matters to an identity that the same statement drops", False, lambda found: found.theirs.state == "22023" and "drop identity" in found.sql and not found.ours.state),
     ("a view that refers to itself is told where another one is made of it", False, lambda found: not found.theirs.state and found.ours.message.startswith("infinite recursion") and found.sql.startswith("create")),
