@@ -15,6 +15,7 @@ pub mod encoding;
 pub mod error;
 pub mod exec;
 pub mod func;
+mod interrupt;
 mod missing;
 pub mod observe;
 pub mod panics;
@@ -23,6 +24,7 @@ mod plan;
 pub mod session;
 mod stop;
 pub mod storage;
+mod tree;
 pub mod types;
 
 pub use error::{Result, Severity, SqlError, SqlState};

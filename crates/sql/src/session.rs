@@ -28,11 +28,9 @@
 //!
 //! It does not know the protocol: no message, no format of a message but text or binary of single values.
 
-mod interrupt;
-
 use std::sync::Arc;
 
-pub use interrupt::{Interrupt, InterruptReason, Place};
+pub use crate::interrupt::{Interrupt, InterruptReason, Place};
 
 use crate::encoding::ClientEncoding;
 use crate::error::SqlError;

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::session::Interrupt;
+use crate::interrupt::Interrupt;
 
 thread_local! {
     static WATCHED: RefCell<Option<Arc<Interrupt>>> = const { RefCell::new(None) };

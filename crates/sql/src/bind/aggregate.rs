@@ -2,12 +2,12 @@
 
 use super::call::head_of;
 use super::scope::Place;
-use super::tree::{AggregateCall, Expr, SortKey};
 use super::{Binder, Collation, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionCall, resolve_function};
 use crate::parse::Pos;
 use crate::parse::ast::{self, FuncCall, SortBy};
+use crate::tree::{AggregateCall, Expr, SortKey};
 use crate::types::{Oid, Type, oid};
 
 impl Binder<'_> {
@@ -167,7 +167,7 @@ fn level_of(scope: &Scope<'_>, call: &mut AggregateCall, pos: Pos) -> Result<u16
     if let Some(nested) = nested.filter(|(of, _)| *of == depth) {
         return inner(nested);
     }
-    let (columns, nested) = innermost(&mut |visit| super::walk::walk_list(&mut direct, 0, visit));
+    let (columns, nested) = innermost(&mut |visit| crate::tree::walk::walk_list(&mut direct, 0, visit));
     if columns.is_some_and(|of| of < depth) {
         let message = "outer-level aggregate cannot contain a lower-level variable in its direct arguments";
         return fail(SqlState::GROUPING_ERROR, pos, message);
@@ -195,7 +195,7 @@ fn level_of(scope: &Scope<'_>, call: &mut AggregateCall, pos: Pos) -> Result<u16
 }
 
 /// Of what a walk comes upon: the innermost level that a column is of, and the innermost aggregate.
-fn innermost(walk: &mut dyn FnMut(super::walk::Visit<'_>)) -> (Option<u16>, Option<(u16, usize)>) {
+fn innermost(walk: &mut dyn FnMut(crate::tree::walk::Visit<'_>)) -> (Option<u16>, Option<(u16, usize)>) {
     let (mut columns, mut nested): (Option<u16>, Option<(u16, usize)>) = (None, None);
     walk(&mut |part, within| {
         match part {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::tree::Expr;
 use super::{Binder, Scope, fail, hints};
 use crate::catalog::object::{Index, Indexed, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::{self, ConflictTarget, Kind};
+use crate::tree::Expr;
 
 /// What is looked for.
 #[derive(Default)]

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::change::GENERATED_ALWAYS;
-use super::tree::Expr;
 use super::updatable::Changed;
 use super::{Binder, Scope, Typed, fail};
 use crate::catalog::object::{Column, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::{self, Ident, Kind};
+use crate::tree::Expr;
 use crate::types::value::Value;
 use crate::types::{Type, oid};
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::scope::Place;
-use super::tree::{Expr, Form, Head, SetCall};
 use super::{Binder, Collation, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionCall, FunctionKind, Slot, resolve_function};
 use crate::parse::Pos;
 use crate::parse::ast::{self, FuncCall};
+use crate::tree::{Expr, Form, Head, SetCall};
 use crate::types::{Oid, Type, builtin_types, oid};
 
 impl Binder<'_> {

@@ -5,70 +5,19 @@ use std::sync::Arc;
 use super::from::no_relation;
 use super::query::plain;
 use super::scope::{CteName, Entry, Place, ScopeColumn, Written, columns_of};
-use super::tree::{
-    Body, Change, Conflict, Cte, Delete, Expr, From, Insert, OutColumn, Query, Returning, Target, Update,
-};
-use super::tree::{DomainCheck, Joined};
 use super::updatable::{Changed, Changing};
 use super::{Binder, Collation, Scope, Typed, fail};
 use crate::catalog::object::{Index, Object, Rule, Table, UserType, UserTypeKind};
+use crate::catalog::privilege;
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::privilege;
 use crate::parse::ast::{self, Ident, JoinKind, Kind, Path};
+use crate::tree::{
+    Body, BoundStatement, Change, Conflict, Cte, Delete, Expr, From, Insert, OutColumn, Query, Returning,
+    Target, Update,
+};
+use crate::tree::{DomainCheck, Joined};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, oid};
-
-/// A statement that is planned and run over rows.
-#[derive(Clone, Debug)]
-pub(crate) enum BoundStatement {
-    Query(Box<Query>),
-    Change(Change),
-}
-
-impl BoundStatement {
-    /// Its WITH.
-    pub(crate) fn ctes(&self) -> &[Cte] {
-        match self {
-            BoundStatement::Query(query) => &query.ctes,
-            BoundStatement::Change(Change::Insert(insert)) => &insert.ctes,
-            BoundStatement::Change(Change::Update(update)) => &update.ctes,
-            BoundStatement::Change(Change::Delete(delete)) => &delete.ctes,
-            BoundStatement::Change(Change::Merge(merge)) => &merge.ctes,
-        }
-    }
-
-    fn ctes_mut(&mut self) -> &mut [Cte] {
-        match self {
-            BoundStatement::Query(query) => &mut query.ctes,
-            BoundStatement::Change(Change::Insert(insert)) => &mut insert.ctes,
-            BoundStatement::Change(Change::Update(update)) => &mut update.ctes,
-            BoundStatement::Change(Change::Delete(delete)) => &mut delete.ctes,
-            BoundStatement::Change(Change::Merge(merge)) => &mut merge.ctes,
-        }
-    }
-}
-
-impl Change {
-    /// Those of RETURNING; none without.
-    pub(crate) fn columns(&self) -> &[OutColumn] {
-        let returning = match self {
-            Change::Insert(insert) => &insert.returning,
-            Change::Update(update) => &update.returning,
-            Change::Delete(delete) => &delete.returning,
-            Change::Merge(_) => &None,
-        };
-        returning.as_ref().map_or(&[], |returning| &returning.columns)
-    }
-
-    pub(crate) fn target(&self) -> &Target {
-        match self {
-            Change::Insert(insert) => &insert.target,
-            Change::Update(update) => &update.target,
-            Change::Delete(delete) => &delete.target,
-            Change::Merge(merge) => &merge.target,
-        }
-    }
-}
 
 pub(super) const GENERATED_ALWAYS: SqlState = SqlState::new(*b"428C9");
 
@@ -110,7 +59,7 @@ impl Binder<'_> {
     /// The table that rows are changed in.
     pub(crate) fn target_table(&self, path: &Path) -> Result<Arc<Table>> {
         let Some(object) = self.find_relation(path)? else {
-            if crate::exec::system_tables::find(path.schema(), path.last(), self.search_path).is_some() {
+            if crate::catalog::system::find(path.schema(), path.last(), self.search_path).is_some() {
                 let message = format!("permission denied: \"{}\" is a system catalog", path.last());
                 return fail(SqlState::INSUFFICIENT_PRIVILEGE, path.pos, message);
             }

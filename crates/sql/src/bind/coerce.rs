@@ -1,12 +1,12 @@
 //! Bringing expressions to types: literals and parameters take them, others are cast.
 
-use super::tree::{Const, Expr};
 use super::types::{full_type_text, type_text};
 use super::{Binder, Meant, Typed, fail};
 use crate::catalog::object::{Object, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 pub(crate) use crate::func::CastContext as Context;
 use crate::func::{CastPath, find_cast, is_polymorphic, select_common_type};
+use crate::tree::{Const, Expr};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, TypeKind, oid, text};
 

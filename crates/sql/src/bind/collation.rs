@@ -8,24 +8,11 @@ use super::{Binder, Typed};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::Function;
 use crate::parse::Pos;
+pub(crate) use crate::tree::Collation;
 use crate::types::{Oid, TypeKind};
 
 /// What there is to be named.
 const KNOWN: &[&str] = &["default", "C", "POSIX", "ucs_basic", "C.utf8", "C.UTF-8"];
-
-/// Of a text, or of what has texts in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Collation {
-    /// The default one, or that of a type which has none.
-    #[default]
-    Default,
-    /// A column's.
-    Implicit(&'static str),
-    /// None, for two columns' differ; the second one stands there.
-    Conflict(&'static str, &'static str, Pos),
-    /// COLLATE's, which stands there.
-    Explicit(&'static str, Pos),
-}
 
 impl Collation {
     /// The collation of that name, if there is one.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::scope::{Place, ScopeColumn};
-use super::tree::{Expr, Fields, Form};
 use super::{Binder, Collation, Meant, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::{self, IsTest, Kind, Subscript};
+use crate::tree::{Expr, Fields, Form};
 use crate::types::array::{DIMENSIONS_MAX, too_many_dimensions};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, bits, oid, text};
@@ -449,7 +449,7 @@ impl Binder<'_> {
 
     /// The fields of an expression that is a record, where they are known.
     pub(super) fn fields_of(&self, scope: &Scope<'_>, expr: &Expr) -> Option<Fields> {
-        let of_function = |head: &super::tree::Head| {
+        let of_function = |head: &crate::tree::Head| {
             let columns = &head.function.columns;
             (!columns.is_empty()).then(|| {
                 columns.iter().map(|(name, ty)| (Arc::from(*name), self.out_type(head, *ty).oid)).collect()

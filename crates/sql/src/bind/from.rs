@@ -1,15 +1,15 @@
 //! FROM: which tables a level has, and what joins make of their columns.
 
 use super::scope::{Entry, Place, ScopeColumn, Written, columns_of, out_columns};
-use super::tree::{Expr, From, Joined};
 use super::{Binder, Collation, Meant, Scope, fail};
 use crate::catalog::object::{Object, View};
+use crate::catalog::privilege;
+use crate::catalog::system::SystemRelation;
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::privilege;
-use crate::exec::system_tables::SystemRelation;
 use crate::func::quote_ident;
 use crate::parse::Pos;
 use crate::parse::ast::{self, Alias, FromItem, FromKind, Ident, JoinCondition, JoinKind, Path};
+use crate::tree::{Expr, From, Joined};
 use crate::types::{Type, oid};
 
 fn names(alias: Option<&Alias>) -> Vec<String> {
@@ -55,7 +55,7 @@ impl Binder<'_> {
                 let (at, width) = (scope.slots, bound.columns.len());
                 let Some(alias) = alias else {
                     let message = match bound.body {
-                        super::tree::Body::Values(_) => "VALUES in FROM must have an alias",
+                        crate::tree::Body::Values(_) => "VALUES in FROM must have an alias",
                         _ => "subquery in FROM must have an alias",
                     };
                     return fail(SqlState::SYNTAX_ERROR, item.pos, message);
@@ -124,7 +124,7 @@ impl Binder<'_> {
             let message = "a column definition list is only allowed for functions returning \"record\"";
             return fail(SqlState::SYNTAX_ERROR, alias.name.pos, message);
         }
-        match crate::exec::system_tables::find(path.schema(), path.last(), self.search_path) {
+        match crate::catalog::system::find(path.schema(), path.last(), self.search_path) {
             Some(SystemRelation::Table(table)) => {
                 if table.name == "pg_authid" {
                     self.need(table.oid, privilege::SELECT);
@@ -157,7 +157,7 @@ impl Binder<'_> {
         self.spelled(path.pos, Meant::Relation(object.oid()));
         match &*object {
             Object::Sequence(sequence) => {
-                let table = std::sync::Arc::new(crate::exec::system_tables::of_sequence(sequence));
+                let table = std::sync::Arc::new(crate::catalog::system::of_sequence(sequence));
                 let schema = if alias.is_none() { self.schema_name(table.schema) } else { None };
                 self.check_free(scope, &name, schema.as_deref())?;
                 scope.add_table(&table, &name, Some(&renamed), at, true);
@@ -215,7 +215,7 @@ impl Binder<'_> {
         Ok(From::Query { query: Box::new(bound), lateral: false, at, width })
     }
 
-    pub(crate) fn view_query(&self, view: &View) -> Result<super::tree::Query> {
+    pub(crate) fn view_query(&self, view: &View) -> Result<crate::tree::Query> {
         let mut parsed = crate::parse::parse(&view.query.sql)?;
         match parsed.pop().map(|parsed| parsed.statement) {
             Some(ast::Statement::Query(query)) => self.query(None, false, &query),

@@ -1,11 +1,11 @@
 //! After GROUP BY: expressions over the tables' columns become expressions over keys and aggregates.
 
-use super::tree::{Expr, Group, Grouping};
 use super::{Binder, Scope, fail};
 use crate::catalog::object::Rule;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::{GroupItem, Kind, Target};
+use crate::tree::{Expr, Group, Grouping};
 
 impl Binder<'_> {
     /// The sets of keys that count, and what was written.

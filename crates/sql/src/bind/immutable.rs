@@ -4,10 +4,10 @@
 //! in and out of types included.
 
 use super::Binder;
-use super::tree::{Expr, Head};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::registry::{self, Volatility};
 use crate::func::resolve::CastPath;
+use crate::tree::{Expr, Head};
 use crate::types::Oid;
 
 impl Binder<'_> {

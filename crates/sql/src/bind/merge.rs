@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use super::scope::{CteName, Entry, Place};
-use super::tree::{Expr, From, Joined, Merge, MergeAction, When};
 use super::updatable::Changed;
 use super::{Binder, Scope, fail};
 use crate::catalog::object::Table;
+use crate::catalog::privilege;
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::privilege;
 use crate::parse::ast::{self, FromKind, Ident, JoinKind};
+use crate::tree::{Expr, From, Joined, Merge, MergeAction, When};
 
 /// Runs `body` where the target cannot be seen.
 fn without_target<T>(scope: &mut Scope<'_>, body: impl FnOnce(&mut Scope<'_>) -> Result<T>) -> Result<T> {

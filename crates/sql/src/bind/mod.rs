@@ -25,28 +25,25 @@ mod recursion;
 pub(crate) mod scope;
 mod select;
 mod subquery;
-pub(crate) mod tree;
 mod types;
 mod updatable;
-pub(crate) mod walk;
 mod window;
 mod with;
-mod written;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::catalog::privilege::{self, Need};
+use crate::catalog::view::CatalogView;
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::privilege::{self, Need};
-use crate::exec::store::Store;
 use crate::func::EvalContext;
 use crate::parse::Pos;
 use crate::parse::ast;
+use crate::tree;
 use crate::types::{Oid, Type, Types, oid};
 
 pub(crate) use assign::only_default_for;
-pub(crate) use change::BoundStatement;
 pub(crate) use coerce::Context;
 pub(crate) use collation::Collation;
 pub(crate) use scope::Scope;
@@ -79,7 +76,7 @@ impl Typed {
 /// What statements are bound with.
 pub(crate) struct Binder<'a> {
     pub(crate) ctx: EvalContext<'a>,
-    pub(crate) store: &'a dyn Store,
+    pub(crate) store: &'a dyn CatalogView,
     /// Schemas in the order in which names are looked for; `pg_catalog` comes first unless it is listed.
     pub(crate) search_path: &'a [String],
     /// Types of parameters, 0 where still open.
@@ -151,7 +148,7 @@ pub(crate) fn fail<T>(state: SqlState, pos: Pos, message: impl Into<String>) -> 
 impl<'a> Binder<'a> {
     pub(crate) fn new(
         ctx: EvalContext<'a>,
-        store: &'a dyn Store,
+        store: &'a dyn CatalogView,
         search_path: &'a [String],
         parameters: Vec<Oid>,
     ) -> Binder<'a> {

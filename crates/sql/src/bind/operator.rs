@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::tree::{Expr, Form, Head, RowOp};
 use super::{Binder, Collation, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionKind, OperatorCall, resolve_operator, select_common_type};
 use crate::parse::Pos;
 use crate::parse::ast::{self, Kind, LikeKind};
+use crate::tree::{Expr, Form, Head, RowOp};
 use crate::types::{Oid, Type, oid};
 
 fn boolean(expr: Expr, pos: Pos) -> Typed {
@@ -155,7 +155,7 @@ impl Binder<'_> {
             return Ok(boolean(if negated { Expr::Not(Box::new(any)) } else { any }, pos));
         }
         let (left, right) = (self.expr(scope, l)?, self.expr(scope, r)?);
-        if let Expr::Const(super::tree::Const(crate::types::value::Value::Null)) = right.expr {
+        if let Expr::Const(crate::tree::Const(crate::types::value::Value::Null)) = right.expr {
             let left = self.settled(left)?;
             let expr = Expr::IsNull { expr: Box::new(left.expr), negated: !negated, record: false };
             return Ok(boolean(expr, pos));

@@ -1,10 +1,10 @@
 //! SELECT, VALUES, set operations, WITH.
 use super::aggregate::sort_key;
 use super::scope::{CteName, Place};
-use super::tree::{Body, DistinctOn, Expr, From, OutColumn, Query, SortKey};
 use super::{Binder, Collation, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::{self, Kind, SetKind, SortBy};
+use crate::tree::{Body, DistinctOn, Expr, From, OutColumn, Query, SortKey};
 use crate::types::{Oid, Type, oid};
 
 impl Binder<'_> {

@@ -2,10 +2,10 @@
 //! those of the round before. PostgreSQL's rules (its `parse_cte.c`), and its words.
 
 use super::Binder;
-use super::tree::{Body, CteKind, Expr, From, Query, Select};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::{self, JoinKind, SetKind};
+use crate::tree::{Body, CteKind, Expr, From, Query, Select};
 
 /// What a reference stands in that it must not stand in.
 type Within = Option<&'static str>;

@@ -3,57 +3,14 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use super::tree::{AggregateCall, Expr, Fields, Names, OutColumn, Query, SetCall, WindowCall};
 use super::{Collation, Typed, fail, hints};
 use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::WindowDef;
+use crate::tree::{AggregateCall, Expr, Names, OutColumn, Query, SetCall, WindowCall};
+pub(crate) use crate::tree::{Entry, ScopeColumn, Written};
 use crate::types::{Oid, Type, oid};
-
-/// A column that a name may mean.
-#[derive(Clone, Debug)]
-pub(crate) struct ScopeColumn {
-    pub(crate) name: String,
-    pub(crate) ty: Type,
-    pub(crate) expr: Expr,
-    /// Of a table: its oid and the column's number from 1.
-    pub(crate) origin: (Oid, i16),
-    /// The fields of a record, where they are known.
-    pub(crate) fields: Option<Fields>,
-    pub(crate) collation: Collation,
-}
-
-/// A table of a FROM, or what a join with USING or an alias makes.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    pub(crate) name: String,
-    pub(crate) schema: Option<String>,
-    pub(crate) columns: Vec<ScopeColumn>,
-    /// First slot; whole rows are made of the columns from there.
-    pub(crate) at: usize,
-    /// The table behind it, if it is one.
-    pub(crate) table: Option<Arc<Table>>,
-    /// A function with one column: its name is the column too.
-    pub(crate) scalar: bool,
-    pub(crate) hidden: bool,
-    pub(crate) written: Written,
-}
-
-/// How a table stands in FROM.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Written {
-    /// It was given the name that it has there.
-    pub(crate) alias: bool,
-    /// Its columns were given names.
-    pub(crate) listed: bool,
-    /// The relation that it is, or 0.
-    pub(crate) relation: Oid,
-    /// The WITH query that it is.
-    pub(crate) cte: Option<String>,
-    /// It is no table: only the columns that USING made, by their alias.
-    pub(crate) using: bool,
-}
 
 /// How a name without a table is looked up: the merged columns of joins, then those of tables.
 #[derive(Clone, Debug, Default)]

@@ -2,11 +2,11 @@
 use super::aggregate::sort_key;
 use super::query::plain;
 use super::scope::{CteName, Place};
-use super::tree::{Body, DistinctOn, Expr, Group, Names, OutColumn, Query, Select, SortKey, SubqueryKind};
 use super::{Binder, Scope, Typed, fail};
+use crate::catalog::privilege;
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::privilege;
 use crate::parse::ast::{self, Distinct, Kind, SortBy};
+use crate::tree::{Body, DistinctOn, Expr, Group, Names, OutColumn, Query, Select, SortKey, SubqueryKind};
 use crate::types::{Oid, Type, oid};
 
 /// An output column while its level is bound.
@@ -111,7 +111,7 @@ impl Binder<'_> {
                 }
                 false
             };
-            super::walk::walk_list(&mut select.targets, 0, &mut place);
+            crate::tree::walk::walk_list(&mut select.targets, 0, &mut place);
             select.having.iter_mut().for_each(|having| having.walk(0, &mut place));
             select.windows.iter_mut().for_each(|call| call.walk(0, &mut place));
             select.sets.iter_mut().for_each(|call| call.walk(0, &mut place));
@@ -123,7 +123,7 @@ impl Binder<'_> {
             }
             false
         };
-        super::walk::walk_list(&mut select.targets, 0, &mut place);
+        crate::tree::walk::walk_list(&mut select.targets, 0, &mut place);
         select.sets.iter_mut().for_each(|call| call.walk(0, &mut place));
         Ok(select)
     }
@@ -187,7 +187,7 @@ impl Binder<'_> {
         &self,
         scope: &mut Scope<'_>,
         targets: &[ast::Target],
-    ) -> Result<Option<super::tree::Returning>> {
+    ) -> Result<Option<crate::tree::Returning>> {
         if targets.is_empty() {
             return Ok(None);
         }
@@ -200,7 +200,7 @@ impl Binder<'_> {
             columns.push(OutColumn { name, ty, table, attribute, fields: None, collation });
             exprs.push(typed.expr);
         }
-        Ok(Some(super::tree::Returning { targets: exprs, columns }))
+        Ok(Some(crate::tree::Returning { targets: exprs, columns }))
     }
 
     fn order(

@@ -1,12 +1,12 @@
 //! Queries within expressions.
 
 use super::scope::Place;
-use super::tree::{Expr, Query, Subquery, SubqueryKind};
 use super::{Binder, Scope, Typed, fail};
 use crate::error::SqlError;
 use crate::error::{Result, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::{self, Kind};
+use crate::tree::{Expr, Query, Subquery, SubqueryKind};
 use crate::types::{Type, oid};
 
 fn subquery(kind: SubqueryKind, query: Query) -> Expr {

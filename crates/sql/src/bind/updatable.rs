@@ -12,12 +12,12 @@
 use std::sync::Arc;
 
 use super::scope::{Place, ScopeColumn};
-use super::tree::{Expr, Target};
 use super::{Binder, Scope};
 use crate::catalog::object::{Object, Table, View};
+use crate::catalog::privilege;
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::privilege;
 use crate::parse::ast::{self, Body, Distinct, FromKind, Ident, Kind, Path, Select};
+use crate::tree::{Expr, Target};
 
 /// What a statement changes.
 pub(super) struct Changed {

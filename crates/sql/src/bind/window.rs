@@ -3,13 +3,13 @@
 use super::aggregate::sort_key;
 use super::call::head_of;
 use super::scope::Place;
-use super::tree::{Expr, Frame, WindowCall};
 use super::types::type_text;
 use super::{Binder, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionKind, resolve_function};
 use crate::parse::Pos;
 use crate::parse::ast::{Bound, Exclusion, FrameUnit, FuncCall, Over, WindowDef};
+use crate::tree::{Expr, Frame, WindowCall};
 use crate::types::{Oid, Type, oid};
 
 /// Types whose values a RANGE frame can be a distance away from.
@@ -145,7 +145,7 @@ impl Binder<'_> {
         &self,
         scope: &mut Scope<'_>,
         def: &WindowDef,
-        order: &mut [(Expr, super::tree::SortKey)],
+        order: &mut [(Expr, crate::tree::SortKey)],
     ) -> Result<Frame> {
         let Some(frame) = &def.frame else {
             let (start, end) = (Bound::UnboundedPreceding, Bound::CurrentRow);

@@ -5,11 +5,11 @@
 //! 2. Rows are changed in the WITH of a whole statement only. Such a part is run before the statement's own
 //!    part if that reads it, also by way of others, and else behind it.
 use super::scope::CteName;
-use super::tree::{Cte, CteKind, OutColumn};
 use super::{Binder, Scope, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::{self, Kind, SetKind};
+use crate::tree::{Cte, CteKind, OutColumn};
 use crate::types::{Oid, oid};
 
 impl Binder<'_> {

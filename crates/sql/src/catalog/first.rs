@@ -3,7 +3,7 @@
 //! 1. Numbers and names are PostgreSQL 15's. Of its predefined roles there are the one that owns
 //!    `public` and the one that stops sessions.
 
-use crate::exec::privilege::{CREATE, USAGE};
+use crate::catalog::privilege::{CREATE, USAGE};
 
 use super::object::{
     BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, Object, PG_CATALOG, PUBLIC, Role, SIGNAL_ROLE, Schema,

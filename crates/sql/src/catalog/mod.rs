@@ -19,9 +19,12 @@ mod expression;
 mod first;
 mod host;
 pub mod object;
+pub(crate) mod privilege;
 pub(crate) mod saved;
+pub(crate) mod system;
 mod types;
 mod user_type;
+pub mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::expression::{Expression, Materialized};
 pub use super::user_type::{UserType, UserTypeKind};
+pub use crate::parse::ast::OnCommit;
 use crate::storage::classes::{ClassSize, ObjectId};
 use crate::types::{Oid, Type};
 
@@ -179,18 +180,6 @@ pub struct Table {
     /// `COMMENT ON`.
     #[serde(default)]
     pub comment: Option<String>,
-}
-
-/// What a commit does to a temporary table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub enum OnCommit {
-    /// Nothing: `PRESERVE ROWS`.
-    #[default]
-    Preserve,
-    /// It empties it.
-    DeleteRows,
-    /// It drops it.
-    Drop,
 }
 
 /// How rows are placed in the pod's partitions.

@@ -23,7 +23,6 @@ use std::borrow::Cow;
 use std::sync::{LazyLock, OnceLock};
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::bad_bytes;
 use wide::Kind;
 
 const SQL_ASCII: u8 = 0;
@@ -299,6 +298,19 @@ pub(crate) fn convert<'b>(bytes: &'b [u8], from: &Encoding, to: &Encoding) -> Re
             return Err(SqlError::unsupported(what, "Convert to UTF8 and from there."));
         }
     })
+}
+
+/// What begins with these bytes is no text: as many are shown as the first one announces.
+pub(crate) fn bad_bytes(bytes: &[u8]) -> SqlError {
+    let announced = match bytes.first() {
+        Some(0xc0..=0xdf) => 2,
+        Some(0xe0..=0xef) => 3,
+        Some(0xf0..=0xf7) => 4,
+        _ => 1,
+    };
+    let shown: Vec<String> = bytes.iter().take(announced).map(|byte| format!("0x{byte:02x}")).collect();
+    let message = format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" "));
+    SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message)
 }
 
 #[cfg(test)]

@@ -319,8 +319,8 @@ pub(super) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[Value]) ->
             return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "could not obtain advisory lock"));
         }
         let place = on.shared.interrupt.place();
-        on.shared.interrupt.show(Place::Lock);
         on.store.rest();
+        on.shared.interrupt.show(Place::Lock);
         let waited = wait(host, on.shared, held);
         on.shared.interrupt.show(place);
         waited?;

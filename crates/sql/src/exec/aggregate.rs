@@ -2,11 +2,11 @@
 
 use super::rows::{RowMap, compare_values, sort};
 use super::{Env, Exec, Row};
-use crate::bind::tree::{AggregateCall, Group};
 use crate::error::{Result, SqlError};
 use crate::func::{Accumulator, Body};
 use crate::missing;
 use crate::plan::Node;
+use crate::tree::{AggregateCall, Group};
 use crate::types::value::Value;
 
 /// An aggregate over the rows of one group so far.
@@ -49,12 +49,8 @@ impl<'p> Exec<'p> {
         let keys = || call.order.iter().map(|(_, key)| key);
         if call.order.is_empty() && !call.distinct.is_empty() {
             // DISTINCT gives its values in their order, as PostgreSQL's sorting does.
-            let key = |ty: &u32| crate::bind::tree::SortKey {
-                column: 0,
-                ty: *ty,
-                descending: false,
-                nulls_first: false,
-            };
+            let key =
+                |ty: &u32| crate::tree::SortKey { column: 0, ty: *ty, descending: false, nulls_first: false };
             let keys: Vec<_> = call.distinct.iter().map(key).collect();
             sort(self.interrupt, &mut running.waiting, |a, b| compare_values(keys.iter(), &a.1, &b.1))?;
         } else {

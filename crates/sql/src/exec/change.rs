@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use super::store::{Found, Inserted, RowKey, Tolerated, named};
 use super::{Emit, Env, Exec, Row};
-use crate::bind::tree::{
-    Body, Change, Conflict, Delete, DomainCheck, From, Insert, Merge, MergeAction, Query, Returning, Target,
-    Update,
-};
 use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::Node;
 use crate::storage::table::RowChange;
+use crate::tree::{
+    Body, Change, Conflict, Delete, DomainCheck, From, Insert, Merge, MergeAction, Query, Returning, Target,
+    Update,
+};
 use crate::types::value::Value;
 use crate::types::{Types, text};
 

@@ -6,7 +6,6 @@ use super::privilege::{self, Need};
 use super::session::LocalSession;
 use super::store::Store;
 use super::{Env, Exec, Row, Waiting};
-use crate::bind::tree::{Expr, Target};
 use crate::catalog::object::Object;
 use crate::copy::{CopyFormat, CopyOptions, Field, Header, Reader, Writer};
 use crate::encoding::{self, Encoding};
@@ -15,6 +14,7 @@ use crate::missing;
 use crate::parse::ast::{Body, Copy, CopySource, Query, Statement};
 use crate::plan::relations_of;
 use crate::session::{CopyInput, Sink};
+use crate::tree::{Expr, Target};
 use crate::types::value::Value;
 use crate::types::{Type, Types, binary, text};
 
@@ -102,7 +102,7 @@ impl<S: Store> LocalSession<S> {
                 });
                 writer.row(&fields.collect::<Vec<_>>(), &mut out);
                 send(sink, foreign, &out)?;
-                sink.send(&mut || self.store.rest())?;
+                self.send(sink)?;
                 out.clear();
                 Ok(true)
             })?;

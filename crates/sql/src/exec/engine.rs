@@ -17,13 +17,15 @@ mod numbers;
 mod own;
 mod points;
 mod shape;
+mod view;
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::computed::Computing;
 use super::store::{
-    Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Store, Suspended, Tolerated, lost,
+    Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Rows, SessionHost, Store, Suspended, Tolerated,
+    lost,
 };
 use crate::catalog::change::{Kept, Working};
 use crate::catalog::definition::touched;
@@ -158,6 +160,7 @@ impl EngineStore {
     pub(crate) fn rest(&self) {
         if let Some(slot) = &*self.slot.borrow() {
             slot.rest();
+            self.holding.rests();
         }
     }
 
@@ -209,6 +212,7 @@ impl EngineStore {
             SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message)
         })?;
         slot.go_on(&mut || self.holding.interrupt.check())?;
+        self.holding.goes_on(|| slot.number());
         let own = &mut *self.own.borrow_mut();
         self.note(slot.call(|running| {
             let done = uncaught(|| work(running, own));
@@ -287,105 +291,9 @@ impl EngineStore {
     }
 }
 
-impl Store for EngineStore {
-    fn object(&self, oid: Oid) -> Option<Arc<Object>> {
-        let catalog = self.catalog();
-        let of_array = |object: &&Arc<Object>| matches!(&***object, Object::Type(user) if user.array == oid);
-        catalog.get(oid).or_else(|| catalog.objects().find(of_array)).cloned()
-    }
-
-    fn relation(&self, schema: Oid, name: &str) -> Option<Arc<Object>> {
-        let catalog = self.catalog();
-        catalog.get(catalog.relation(schema, name)?.oid()).cloned()
-    }
-
-    fn type_named(&self, schema: Oid, name: &str) -> Option<Arc<Object>> {
-        let catalog = self.catalog();
-        catalog.get(catalog.user_type(schema, name)?.oid).cloned()
-    }
-
-    fn schema(&self, name: &str) -> Option<Oid> {
-        let name = if self.names_own(name) { &self.own_name } else { name };
-        self.catalog().schema(name).map(|schema| schema.oid)
-    }
-
-    fn role(&self, name: &str) -> Option<Oid> {
-        self.catalog().role(name).map(|role| role.oid)
-    }
-
-    fn objects(&self) -> Vec<Arc<Object>> {
-        self.catalog().objects().cloned().collect()
-    }
-
-    fn indexes(&self, table: Oid) -> Vec<Arc<Index>> {
-        self.catalog().indexes_of(table).map(|index| Arc::new(index.clone())).collect()
-    }
-
-    fn referencing(&self, table: Oid) -> Vec<Arc<Table>> {
-        self.catalog().referencing(table).map(|child| Arc::new(child.clone())).collect()
-    }
-
-    fn version(&self) -> u64 {
-        // Within a transaction that changes it, the catalog's own version is the same for all changes.
-        let (changes, own) = (self.changes.get() & 0xffff, self.own_version.get() & 0xffff);
-        (self.catalog.borrow().version() << 32) + (own << 16) + changes
-    }
-
-    fn new_oid(&self, near: Oid) -> Result<Oid> {
-        if !is_private(near) {
-            self.lock_catalog_late()?;
-        }
-        self.step(|tx, working, _| working.take_oids(tx, near, 1))
-    }
-
-    fn own_schema(&self, make: bool) -> Result<Option<Oid>> {
-        if make { self.make_own_schema().map(Some) } else { Ok(self.existing_own_schema()) }
-    }
-
-    fn own_objects(&self) -> Vec<Arc<Object>> {
-        self.catalog().own_objects().cloned().collect()
-    }
-
+impl Rows for EngineStore {
     fn has_rows_at_hand(&self) -> bool {
         self.has_begun()
-    }
-
-    fn discard_own(&self) -> Result<()> {
-        self.discard_all()
-    }
-
-    fn hold(&self, relations: &[Oid]) -> Result<bool> {
-        self.hold_all(relations)
-    }
-
-    fn lock(&self, relations: &[Oid], nowait: bool) -> Result<()> {
-        self.lock_tables(relations, nowait)
-    }
-
-    fn create(&self, object: Object) -> Result<()> {
-        self.lock_touched(object.oid(), Some(&object))?;
-        match object {
-            Object::Table(table) => self.create_table(table),
-            Object::Index(index) => self.create_index(index),
-            Object::Sequence(sequence) => self.change(is_private(sequence.oid), |tx, working, _| {
-                working.create(tx, Object::Sequence(sequence.clone()))?;
-                sequence::create(tx, working.catalog(), &sequence)
-            }),
-            other => self.change(is_private(other.oid()), |tx, working, _| working.create(tx, other)),
-        }
-    }
-
-    fn replace(&self, object: Object) -> Result<()> {
-        self.lock_touched(object.oid(), Some(&object))?;
-        match object {
-            Object::Table(table) => self.replace_table(table),
-            other => self.change(is_private(other.oid()), |tx, working, _| working.replace(tx, other)),
-        }
-    }
-
-    fn remove(&self, oid: Oid) -> Result<()> {
-        self.lock_touched(oid, None)?;
-        self.change(is_private(oid), |tx, working, _| working.drop_object(tx, oid))
     }
 
     fn scan(
@@ -426,11 +334,6 @@ impl Store for EngineStore {
     fn take_if_free(&self, table: &Arc<Table>, row: &Found) -> Result<Option<Found>> {
         let rows = self.rows(table.oid)?;
         self.step(|tx, _, _| rows.lock_if_free(tx, &row.key))
-    }
-
-    fn ordered(&self, index: &Index) -> bool {
-        let of_entries = index.rows.is_some().then_some(index.oid);
-        self.catalog().rows(index.table).and_then(|rows| rows.is_exact(of_entries)).unwrap_or(false)
     }
 
     fn insert(&self, table: &Arc<Table>, row: &[Value], tolerated: Tolerated) -> Result<Inserted> {
@@ -513,6 +416,13 @@ impl Store for EngineStore {
         self.take_numbers(oid, first)
     }
 
+    fn census(&self, table: Oid) -> Result<TableCensus> {
+        let rows = self.catalog().rows(table)?;
+        self.step(|tx, _, _| Ok(rows.census(tx)))
+    }
+}
+
+impl SessionHost for EngineStore {
     fn observed(&self) -> Option<&Observed> {
         Some(self.host.slots.observed())
     }
@@ -526,23 +436,76 @@ impl Store for EngineStore {
     }
 
     fn lend(&self) {
+        // In the middle of a step it is in use.
         let slot = self.slot.try_borrow().ok();
-        slot.iter().flat_map(|slot| slot.as_ref()).for_each(Slot::lend);
+        if slot.is_some_and(|slot| slot.as_ref().is_some_and(Slot::lend)) {
+            self.holding.rests();
+        }
     }
 
     fn host(&self) -> Option<&Arc<SqlHost>> {
         Some(&self.host)
     }
 
-    fn census(&self, table: Oid) -> Result<TableCensus> {
-        let rows = self.catalog().rows(table)?;
-        self.step(|tx, _, _| Ok(rows.census(tx)))
-    }
-
     fn notify(&self, notices: &[Notice]) -> Result<bool> {
         let put = self.step(|tx, _, host| notices::put(tx, host.classes(), host.numbers(), notices))?;
         self.rings.set(put.then_some(Bell::Notices));
         Ok(put)
+    }
+}
+
+impl Store for EngineStore {
+    fn new_oid(&self, near: Oid) -> Result<Oid> {
+        if !is_private(near) {
+            self.lock_catalog_late()?;
+        }
+        self.step(|tx, working, _| working.take_oids(tx, near, 1))
+    }
+
+    fn own_schema(&self, make: bool) -> Result<Option<Oid>> {
+        if make { self.make_own_schema().map(Some) } else { Ok(self.existing_own_schema()) }
+    }
+
+    fn own_objects(&self) -> Vec<Arc<Object>> {
+        self.catalog().own_objects().cloned().collect()
+    }
+
+    fn discard_own(&self) -> Result<()> {
+        self.discard_all()
+    }
+
+    fn hold(&self, relations: &[Oid]) -> Result<bool> {
+        self.hold_all(relations)
+    }
+
+    fn lock(&self, relations: &[Oid], nowait: bool) -> Result<()> {
+        self.lock_tables(relations, nowait)
+    }
+
+    fn create(&self, object: Object) -> Result<()> {
+        self.lock_touched(object.oid(), Some(&object))?;
+        match object {
+            Object::Table(table) => self.create_table(table),
+            Object::Index(index) => self.create_index(index),
+            Object::Sequence(sequence) => self.change(is_private(sequence.oid), |tx, working, _| {
+                working.create(tx, Object::Sequence(sequence.clone()))?;
+                sequence::create(tx, working.catalog(), &sequence)
+            }),
+            other => self.change(is_private(other.oid()), |tx, working, _| working.create(tx, other)),
+        }
+    }
+
+    fn replace(&self, object: Object) -> Result<()> {
+        self.lock_touched(object.oid(), Some(&object))?;
+        match object {
+            Object::Table(table) => self.replace_table(table),
+            other => self.change(is_private(other.oid()), |tx, working, _| working.replace(tx, other)),
+        }
+    }
+
+    fn remove(&self, oid: Oid) -> Result<()> {
+        self.lock_touched(oid, None)?;
+        self.change(is_private(oid), |tx, working, _| working.drop_object(tx, oid))
     }
 
     fn mark(&self) -> Mark {

@@ -10,14 +10,16 @@ use super::computed::Computing;
 use super::rows::{compare_values, same};
 use super::session::OWN_SCHEMA;
 use super::store::{
-    Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Store, Suspended, Tolerated, lost,
+    Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Rows, SessionHost, Store, Suspended, Tolerated,
+    lost,
 };
 use super::table::within;
-use crate::bind::tree::SortKey;
 use crate::catalog::first_objects;
 use crate::catalog::object::{FIRST_USER_OID, Index, IndexColumn, Indexed, Object, Schema, Table};
+use crate::catalog::view::CatalogView;
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::table::{Computed, RowChange};
+use crate::tree::SortKey;
 use crate::types::value::Value;
 use crate::types::{BuiltinTypes, Oid, Types};
 
@@ -192,7 +194,7 @@ impl Memory {
     }
 }
 
-impl Store for Memory {
+impl CatalogView for Memory {
     fn object(&self, oid: Oid) -> Option<Arc<Object>> {
         let state = self.state.borrow();
         if let Some(object) = state.objects.get(&oid) {
@@ -255,54 +257,9 @@ impl Store for Memory {
     fn version(&self) -> u64 {
         self.state.borrow().version
     }
+}
 
-    fn own_schema(&self, make: bool) -> Result<Option<Oid>> {
-        if let (None, true) = (self.schema(OWN_SCHEMA), make) {
-            let name = OWN_SCHEMA_NAME.to_owned();
-            let schema = Schema { oid: self.new_oid(0)?, name, ..Schema::default() };
-            self.create(Object::Schema(schema))?;
-        }
-        Ok(self.schema(OWN_SCHEMA))
-    }
-
-    fn own_objects(&self) -> Vec<Arc<Object>> {
-        let Some(own) = self.schema(OWN_SCHEMA) else { return Vec::new() };
-        self.objects().into_iter().filter(|object| object.schema() == own || object.oid() == own).collect()
-    }
-
-    fn discard_own(&self) -> Result<()> {
-        self.own_objects().iter().try_for_each(|object| self.remove(object.oid()))
-    }
-
-    fn new_oid(&self, _: Oid) -> Result<Oid> {
-        let mut state = self.state.borrow_mut();
-        state.next_oid += 1;
-        Ok(state.next_oid - 1)
-    }
-
-    fn create(&self, object: Object) -> Result<()> {
-        if let Object::Table(table) = &object {
-            self.state.borrow_mut().rows.insert(table.oid, BTreeMap::new());
-        }
-        // An oid is given again where its object was rolled back.
-        self.numbers.borrow_mut().remove(&self.since(object.oid()));
-        self.replace(object)
-    }
-
-    fn replace(&self, object: Object) -> Result<()> {
-        let mut state = self.state.borrow_mut();
-        state.version += 1;
-        state.objects.insert(object.oid(), Arc::new(object));
-        Ok(())
-    }
-
-    fn remove(&self, oid: Oid) -> Result<()> {
-        let mut state = self.state.borrow_mut();
-        state.version += 1;
-        state.rows.remove(&oid);
-        state.objects.remove(&oid).map(|_| ()).ok_or_else(|| lost(oid))
-    }
-
+impl Rows for Memory {
     fn scan(
         &self,
         table: &Arc<Table>,
@@ -438,6 +395,57 @@ impl Store for Memory {
             first.map_or_else(|| self.sequence_state(sequence), |first| Ok((first, false)))?;
         *self.state.borrow_mut().restarts.entry(sequence).or_default() += 1;
         self.set_value(sequence, value, called)
+    }
+}
+
+impl SessionHost for Memory {}
+
+impl Store for Memory {
+    fn own_schema(&self, make: bool) -> Result<Option<Oid>> {
+        if let (None, true) = (self.schema(OWN_SCHEMA), make) {
+            let name = OWN_SCHEMA_NAME.to_owned();
+            let schema = Schema { oid: self.new_oid(0)?, name, ..Schema::default() };
+            self.create(Object::Schema(schema))?;
+        }
+        Ok(self.schema(OWN_SCHEMA))
+    }
+
+    fn own_objects(&self) -> Vec<Arc<Object>> {
+        let Some(own) = self.schema(OWN_SCHEMA) else { return Vec::new() };
+        self.objects().into_iter().filter(|object| object.schema() == own || object.oid() == own).collect()
+    }
+
+    fn discard_own(&self) -> Result<()> {
+        self.own_objects().iter().try_for_each(|object| self.remove(object.oid()))
+    }
+
+    fn new_oid(&self, _: Oid) -> Result<Oid> {
+        let mut state = self.state.borrow_mut();
+        state.next_oid += 1;
+        Ok(state.next_oid - 1)
+    }
+
+    fn create(&self, object: Object) -> Result<()> {
+        if let Object::Table(table) = &object {
+            self.state.borrow_mut().rows.insert(table.oid, BTreeMap::new());
+        }
+        // An oid is given again where its object was rolled back.
+        self.numbers.borrow_mut().remove(&self.since(object.oid()));
+        self.replace(object)
+    }
+
+    fn replace(&self, object: Object) -> Result<()> {
+        let mut state = self.state.borrow_mut();
+        state.version += 1;
+        state.objects.insert(object.oid(), Arc::new(object));
+        Ok(())
+    }
+
+    fn remove(&self, oid: Oid) -> Result<()> {
+        let mut state = self.state.borrow_mut();
+        state.version += 1;
+        state.rows.remove(&oid);
+        state.objects.remove(&oid).map(|_| ()).ok_or_else(|| lost(oid))
     }
 
     fn mark(&self) -> Mark {

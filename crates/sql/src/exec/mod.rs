@@ -36,10 +36,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 pub use system::Surroundings;
 
-use crate::bind::tree::{CteKind, Expr};
 use crate::error::Result;
 use crate::func::EvalContext;
 use crate::session::Interrupt;
+use crate::tree::{CteKind, Expr};
 use crate::types::value::Value;
 use store::Store;
 use table::BATCH_FIRST;
@@ -152,7 +152,7 @@ impl<'p> Exec<'p> {
     }
 
     /// Counts a row of a part of a query, where that is measured.
-    pub(crate) fn count(&self, query: &crate::bind::tree::Query, part: usize) {
+    pub(crate) fn count(&self, query: &crate::tree::Query, part: usize) {
         if let Some(meter) = &self.meter {
             meter.count(measure::address(query) + part);
         }

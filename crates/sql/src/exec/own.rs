@@ -17,8 +17,8 @@ use super::Row;
 use super::rows::compare_values;
 use super::store::{Found, Range, RowKey};
 use super::table::within;
-use crate::bind::tree::SortKey;
 use crate::catalog::object::{Indexed, Table};
+use crate::tree::SortKey;
 use crate::types::value::Value;
 use crate::types::{Oid, Types};
 

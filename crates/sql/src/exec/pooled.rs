@@ -23,6 +23,7 @@ use super::notify::Point;
 use super::session::{LocalSession, Portal};
 use super::store::Store;
 use super::system::Surroundings;
+use crate::catalog::view::CatalogView;
 use crate::error::{Result, SqlError, SqlState, in_characters};
 use crate::panics::caught;
 use crate::parse::Parsed;

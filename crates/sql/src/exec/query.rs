@@ -8,9 +8,9 @@ use super::rows::{self, RowMap};
 use super::store::{Found, named};
 use super::table::BATCH_FIRST;
 use super::{Emit, Env, Exec, Row};
-use crate::bind::tree::{Body, Cte, CteKind, DistinctOn, Expr, From, Late, Query, Select, SetCall};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::SetKind;
+use crate::tree::{Body, Cte, CteKind, DistinctOn, Expr, From, Late, Query, Select, SetCall};
 use crate::types::Oid;
 use crate::types::value::{Record, Value};
 

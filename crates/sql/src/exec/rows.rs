@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::Row;
-use crate::bind::tree::{Body, DistinctOn, Query, SortKey};
 use crate::error::Result;
 use crate::session::Interrupt;
+use crate::tree::{Body, DistinctOn, Query, SortKey};
 use crate::types::value::Value;
 use crate::types::{Oid, order};
 

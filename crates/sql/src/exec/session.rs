@@ -8,6 +8,7 @@
 mod counted;
 mod explain;
 mod formatted;
+mod give;
 mod planning;
 mod portal;
 mod read_only;

@@ -12,6 +12,7 @@ use liger_engine::{Key, MAX_KEY_WORDS};
 
 use super::SqlHost;
 use crate::catalog::object::{Index, Object, Table};
+use crate::catalog::view::CatalogView;
 use crate::error::{Result, SqlError};
 use crate::observe::Observed;
 use crate::storage::access::Traffic;
@@ -100,73 +101,12 @@ pub enum Purpose {
 /// A point of the transaction to return to.
 pub type Mark = usize;
 
-/// A host's catalog and rows, as the session's transaction sees them.
-pub trait Store {
-    /// The object with this number.
-    fn object(&self, oid: Oid) -> Option<Arc<Object>>;
-
-    /// The table, view, sequence or index of this name in this schema.
-    fn relation(&self, schema: Oid, name: &str) -> Option<Arc<Object>>;
-
-    /// The type of this name in this schema.
-    fn type_named(&self, schema: Oid, name: &str) -> Option<Arc<Object>>;
-
-    /// The schema of this name.
-    fn schema(&self, name: &str) -> Option<Oid>;
-
-    /// The role of this name.
-    fn role(&self, name: &str) -> Option<Oid>;
-
-    /// All objects in the order of their numbers.
-    fn objects(&self) -> Vec<Arc<Object>>;
-
-    /// The indexes of a table.
-    fn indexes(&self, table: Oid) -> Vec<Arc<Index>>;
-
-    /// Tables with foreign keys to this table.
-    fn referencing(&self, table: Oid) -> Vec<Arc<Table>>;
-
-    /// Counts the catalog's changes: plans made at another number are made again.
-    fn version(&self) -> u64;
-
-    /// Uses these relations from here on, waiting for those who change them; true if the catalog is newer
-    /// than before, and what was made of it has to be made again.
-    fn hold(&self, _relations: &[Oid]) -> Result<bool> {
-        Ok(false)
-    }
-
-    /// Has these relations for itself to the end of the transaction, waiting for those who use them unless it
-    /// is told not to.
-    fn lock(&self, _relations: &[Oid], _nowait: bool) -> Result<()> {
-        Ok(())
-    }
-
-    /// A number for a new object; `near`: what it will be in or belong to, a schema or a table.
-    fn new_oid(&self, near: Oid) -> Result<Oid>;
-
-    /// The schema of the session's temporary objects, made if there is none and `make` says so. It is also
-    /// found under the name `pg_temp`.
-    fn own_schema(&self, make: bool) -> Result<Option<Oid>>;
-
-    /// What is in that schema, and the schema itself.
-    fn own_objects(&self) -> Vec<Arc<Object>>;
-
+/// The rows of tables and the numbers of sequences, as the session's transaction sees them.
+pub trait Rows {
     /// Whether something has been asked of rows in this transaction.
     fn has_rows_at_hand(&self) -> bool {
         true
     }
-
-    /// Drops all temporary objects.
-    fn discard_own(&self) -> Result<()>;
-
-    /// Adds an object; room for its rows is made.
-    fn create(&self, object: Object) -> Result<()>;
-
-    /// Replaces the description of an object (not its rows).
-    fn replace(&self, object: Object) -> Result<()>;
-
-    /// Removes an object and its rows.
-    fn remove(&self, oid: Oid) -> Result<()>;
 
     /// The next rows of the range, at most `limit`. What is not asked for is not locked.
     fn scan(
@@ -181,11 +121,6 @@ pub trait Store {
     /// Locks a row that was looked at, as it is now; `None` if it is gone or somebody else holds it.
     fn take_if_free(&self, _table: &Arc<Table>, row: &Found) -> Result<Option<Found>> {
         Ok(Some(row.clone()))
-    }
-
-    /// Whether scans of this index come in its order.
-    fn ordered(&self, _index: &Index) -> bool {
-        true
     }
 
     /// Adds a row. 23505 if a unique index has its key already; of the indexes in `tolerated` that is told as
@@ -225,6 +160,14 @@ pub trait Store {
     /// them: it begins anew with `first`, or goes on where it is.
     fn begin_numbers(&self, sequence: Oid, first: Option<i64>) -> Result<()>;
 
+    /// How many rows of a table this host has.
+    fn census(&self, _table: Oid) -> Result<TableCensus> {
+        Ok(TableCensus::default())
+    }
+}
+
+/// The host on which the session is, as far as statements see it; all of it may be missing.
+pub trait SessionHost {
     /// What is known of this host; nothing without one.
     fn observed(&self) -> Option<&Observed> {
         None
@@ -246,15 +189,47 @@ pub trait Store {
         Traffic::default()
     }
 
-    /// How many rows of a table this host has.
-    fn census(&self, _table: Oid) -> Result<TableCensus> {
-        Ok(TableCensus::default())
-    }
-
     /// Leaves notifications for all who listen when this transaction commits; whether there is anybody.
     fn notify(&self, _notices: &[Notice]) -> Result<bool> {
         Ok(false)
     }
+}
+
+/// All of it: a transaction, and the definitions that it changes.
+pub trait Store: CatalogView + Rows + SessionHost {
+    /// Uses these relations from here on, waiting for those who change them; true if the catalog is newer
+    /// than before, and what was made of it has to be made again.
+    fn hold(&self, _relations: &[Oid]) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Has these relations for itself to the end of the transaction, waiting for those who use them unless it
+    /// is told not to.
+    fn lock(&self, _relations: &[Oid], _nowait: bool) -> Result<()> {
+        Ok(())
+    }
+
+    /// A number for a new object; `near`: what it will be in or belong to, a schema or a table.
+    fn new_oid(&self, near: Oid) -> Result<Oid>;
+
+    /// The schema of the session's temporary objects, made if there is none and `make` says so. It is also
+    /// found under the name `pg_temp`.
+    fn own_schema(&self, make: bool) -> Result<Option<Oid>>;
+
+    /// What is in that schema, and the schema itself.
+    fn own_objects(&self) -> Vec<Arc<Object>>;
+
+    /// Drops all temporary objects.
+    fn discard_own(&self) -> Result<()>;
+
+    /// Adds an object; room for its rows is made.
+    fn create(&self, object: Object) -> Result<()>;
+
+    /// Replaces the description of an object (not its rows).
+    fn replace(&self, object: Object) -> Result<()>;
+
+    /// Removes an object and its rows.
+    fn remove(&self, oid: Oid) -> Result<()>;
 
     /// A point of this transaction.
     fn mark(&self) -> Mark;

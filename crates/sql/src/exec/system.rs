@@ -12,12 +12,12 @@ use super::session::settings::Variables;
 use super::session::{Portal, Prepared};
 use super::store::Store;
 use super::system_tables::{self, INFORMATION_SCHEMA, calls};
-use crate::bind::tree::OutColumn;
 use crate::bind::{Collation, catalog_type};
 use crate::catalog::object::Object;
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::System;
 use crate::session::SessionStart;
+use crate::tree::OutColumn;
 use crate::types::value::Value;
 use crate::types::{Oid, Type, TypeInfo, builtin_by_name, format_builtin, oid};
 

@@ -9,11 +9,11 @@ use super::measure;
 use super::rows::{hash, same};
 use super::store::{Cursor, Edge, Purpose, Range, RowKey, name_of};
 use super::{Env, Exec, Row};
-use crate::bind::tree::{Expr, SetCall};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::LockWait;
 use crate::plan::{HashJoin, HashKind, KeyPart, Node, Path, Scan};
 use crate::storage::access::is_conflict;
+use crate::tree::{Expr, SetCall};
 use crate::types::value::Value;
 use crate::types::{Oid, oid, order};
 
@@ -161,7 +161,7 @@ impl<'p> Exec<'p> {
     fn cached_query(
         &self,
         cache: usize,
-        query: &'p crate::bind::tree::Query,
+        query: &'p crate::tree::Query,
         at: usize,
         filter: Option<&'p Expr>,
         row: &mut Row,

@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use super::aggregate::not_a_window;
 use super::rows::{compare_values, same, sort};
 use super::{Env, Exec, Row};
-use crate::bind::tree::{Expr, WindowCall};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{Accumulator, Body, WindowFunction};
 use crate::parse::ast::{Bound, Exclusion, FrameUnit};
+use crate::tree::{Expr, WindowCall};
 use crate::types::value::Value;
 
 /// The rows of one partition in order.
@@ -49,12 +49,8 @@ impl<'p> Exec<'p> {
             let order = call.order.iter().map(|(expr, _)| self.eval(expr, &env)).collect::<Result<Row>>()?;
             keyed.push((partition, order, number));
         }
-        let by = |ty: &u32| crate::bind::tree::SortKey {
-            column: 0,
-            ty: *ty,
-            descending: false,
-            nulls_first: false,
-        };
+        let by =
+            |ty: &u32| crate::tree::SortKey { column: 0, ty: *ty, descending: false, nulls_first: false };
         let partition_keys: Vec<_> = call.partition.iter().map(|(_, ty)| by(ty)).collect();
         let order_keys = || call.order.iter().map(|(_, key)| key);
         sort(self.interrupt, &mut keyed, |a, b| {

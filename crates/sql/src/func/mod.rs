@@ -10,7 +10,7 @@
 //! 3. Order of rows, functions and candidates never depends on addresses or hash seeds.
 
 mod bodies;
-pub(crate) use bodies::encoding::{bad_bytes, decode_hex};
+pub(crate) use bodies::encoding::decode_hex;
 mod call;
 pub mod context;
 mod polymorphic;

@@ -9,6 +9,7 @@ mod expr;
 use super::lexer::Pos;
 use crate::error::SqlError;
 
+pub use define::OnCommit;
 pub(crate) use define::*;
 pub(crate) use expr::*;
 

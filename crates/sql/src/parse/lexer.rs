@@ -7,8 +7,8 @@
 //!    it holds one of `~ ! @ # % ^ & | ? \``.
 use super::syntax_error;
 use super::unicode::unicode_escapes;
+use crate::encoding::bad_bytes;
 use crate::error::{SqlError, SqlState};
-use crate::func::bad_bytes;
 
 /// Byte offset into the text.
 pub(crate) type Pos = u32;

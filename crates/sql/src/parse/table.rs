@@ -1,8 +1,8 @@
 //! CREATE TABLE: its elements and what follows them.
+use super::ast::OnCommit;
 use super::ast::{ColumnDef, ConstraintKind, CreateTable, Into, Path, Statement, Storing, TableElement};
 use super::lexer::Tok;
 use super::{Parser, Res};
-use crate::catalog::object::OnCommit;
 use crate::error::SqlError;
 use crate::missing;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::join::gives_few;
 use super::{KeyPart, Path};
-use crate::bind::tree::{Expr, Head, RowOp, Subquery, SubqueryKind};
 use crate::catalog::object::{Index, Indexed, Table};
-use crate::exec::store::Store;
+use crate::catalog::view::CatalogView;
+use crate::tree::{Expr, Head, RowOp, Subquery, SubqueryKind};
 use crate::types::{BuiltinTypes, Oid, Types, oid};
 
 /// How good a path is; smaller is better.
@@ -30,7 +30,7 @@ struct Narrow<'e> {
 }
 
 pub(super) fn choose(
-    store: &dyn Store,
+    store: &dyn CatalogView,
     table: &Arc<Table>,
     at: usize,
     conjuncts: &[Expr],

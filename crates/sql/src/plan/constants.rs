@@ -4,10 +4,10 @@
 //! Invariant: what a constant condition rules out is not looked at (a branch of CASE, what follows FALSE in
 //! AND or a value in COALESCE).
 
-use crate::bind::BoundStatement;
-use crate::bind::tree::{Const, Expr, Head};
 use crate::error::{Result, SqlError};
 use crate::func::{Body, EvalContext, FunctionKind, Volatility};
+use crate::tree::BoundStatement;
+use crate::tree::{Const, Expr, Head};
 use crate::types::value::Value;
 
 /// The first error among the statement's constant parts.

@@ -4,8 +4,8 @@
 
 use super::access::{self, FULL, KEYS, UNKNOWN};
 use super::{HashJoin, HashKind, Node, Path, Planner, Scan};
-use crate::bind::tree::{Body, Expr, From, Query};
 use crate::parse::ast::JoinKind;
+use crate::tree::{Body, Expr, From, Query};
 use crate::types::Oid;
 
 /// Ranges of slots (first, count).

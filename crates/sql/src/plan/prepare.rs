@@ -4,14 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 use super::{Node, Path, join};
-use crate::bind::BoundStatement;
-use crate::bind::tree::{
+use crate::catalog::object::{Indexed, Object};
+use crate::catalog::privilege::{self, Need};
+use crate::catalog::view::CatalogView;
+use crate::error::SqlError;
+use crate::tree::BoundStatement;
+use crate::tree::{
     Body, Change, Cte, CteKind, DistinctOn, Expr, From, Late, Query, Select, SortKey, SubqueryKind,
 };
-use crate::catalog::object::{Indexed, Object};
-use crate::error::SqlError;
-use crate::exec::privilege::{self, Need};
-use crate::exec::store::Store;
 use crate::types::Oid;
 
 /// A statement ready to run.
@@ -34,7 +34,7 @@ pub(crate) struct PlannedStatement {
 
 /// The relations that a statement with these needs uses: of tables that it changes also those that foreign
 /// keys lead to.
-pub(crate) fn relations_of(store: &dyn Store, needs: &[Need]) -> Vec<Oid> {
+pub(crate) fn relations_of(store: &dyn CatalogView, needs: &[Need]) -> Vec<Oid> {
     let mut relations = BTreeSet::new();
     let mut changed: Vec<Oid> = Vec::new();
     for need in needs {
@@ -55,7 +55,7 @@ pub(crate) fn relations_of(store: &dyn Store, needs: &[Need]) -> Vec<Oid> {
 }
 
 pub(crate) struct Planner<'a> {
-    pub(super) store: &'a dyn Store,
+    pub(super) store: &'a dyn CatalogView,
     caches: Cell<usize>,
     /// The WITH queries that give few rows.
     pub(super) few: RefCell<BTreeSet<usize>>,
@@ -102,7 +102,11 @@ fn remembers(statement: &mut BoundStatement) -> bool {
 }
 
 impl<'a> Planner<'a> {
-    pub(crate) fn plan(store: &'a dyn Store, mut statement: BoundStatement, ctes: usize) -> PlannedStatement {
+    pub(crate) fn plan(
+        store: &'a dyn CatalogView,
+        mut statement: BoundStatement,
+        ctes: usize,
+    ) -> PlannedStatement {
         let planner = Planner::new(store);
         match &mut statement {
             BoundStatement::Query(query) => {
@@ -120,14 +124,14 @@ impl<'a> Planner<'a> {
     }
 
     /// An expression on its own: a default, a check.
-    pub(crate) fn plan_expr(store: &'a dyn Store, expr: &mut Expr) -> usize {
+    pub(crate) fn plan_expr(store: &'a dyn CatalogView, expr: &mut Expr) -> usize {
         let planner = Planner::new(store);
         expr.walk(0, &mut |part, _| planner.number(part));
         planner.expr(expr);
         planner.caches.get()
     }
 
-    fn new(store: &'a dyn Store) -> Planner<'a> {
+    fn new(store: &'a dyn CatalogView) -> Planner<'a> {
         Planner { store, caches: Cell::new(0), few: RefCell::default() }
     }
 
@@ -373,7 +377,7 @@ fn lock_late(select: &mut Select, sorts: bool) {
 }
 
 /// Lets an index scan give the order that is asked for, if one can.
-fn sorted(store: &dyn Store, select: &mut Select, order: &[SortKey]) -> bool {
+fn sorted(store: &dyn CatalogView, select: &mut Select, order: &[SortKey]) -> bool {
     let plain = select.group.is_none() && select.windows.is_empty() && select.sets.is_empty();
     let From::Planned(node) = &mut select.from else { return false };
     let Node::Scan(scan) = &mut **node else { return false };

@@ -476,15 +476,10 @@ impl Slot {
         });
     }
 
-    /// Between two steps of a statement: gives its worker back if others have waited for one for a while.
-    /// Costs a load if nobody waits.
-    pub fn lend(&self) {
-        if self.slots.workers.is_wanted() {
-            let _ = self.in_room(|room| {
-                room.lend();
-                Ok(())
-            });
-        }
+    /// Between two steps of a statement: gives its worker back if others have waited for one for a while, and
+    /// says whether it did. Costs a load if nobody waits.
+    pub fn lend(&self) -> bool {
+        self.slots.workers.is_wanted() && self.in_room(|room| Ok(room.lend())).unwrap_or(false)
     }
 
     /// Runs a job in the transaction. After an error of the engine (40001 and the like) the transaction can

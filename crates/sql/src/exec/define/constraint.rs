@@ -138,7 +138,7 @@ impl<S: Store> LocalSession<S> {
         let bound = self.with_binder(|binder| binder.table_ast(&shared, expr, None, crate::bind::CHECKS));
         if let Ok(mut bound) = bound {
             bound.expr.walk(0, &mut |part, _| {
-                if let crate::bind::tree::Expr::Column { slot, .. } = part
+                if let crate::tree::Expr::Column { slot, .. } = part
                     && !found.contains(slot)
                 {
                     found.push(*slot);

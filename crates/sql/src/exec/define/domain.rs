@@ -5,7 +5,6 @@
 //! it from getting new constraints, as in PostgreSQL.
 use std::sync::Arc;
 
-use crate::bind::tree::DomainCheck;
 use crate::bind::type_text;
 use crate::catalog::object::{Expression, Object, Table, UserType, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
@@ -13,6 +12,7 @@ use crate::exec::Exec;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::parse::ast::{self, AlterDomain, ConstraintKind, Path};
+use crate::tree::DomainCheck;
 use crate::types::{Oid, Type, TypeKind, Types};
 
 /// What a domain is over and says.

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use super::index::{MUTABLE_EXPRESSION, MUTABLE_PREDICATE};
-use crate::bind::tree::Expr;
 use crate::bind::{Binder, Context, Typed, full_type_text, type_text};
 use crate::catalog::object::{Constraint, Expression, IndexColumn, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
@@ -16,6 +15,7 @@ use crate::exec::store::Store;
 use crate::exec::system_tables::deparse::Style;
 use crate::exec::{Env, Exec};
 use crate::parse::ast;
+use crate::tree::Expr;
 use crate::types::{Oid, Type, oid};
 
 impl<S: Store> LocalSession<S> {

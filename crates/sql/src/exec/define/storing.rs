@@ -6,7 +6,6 @@
 //! changes nothing; what there is not is refused.
 use std::sync::Arc;
 
-use crate::bind::tree::OutColumn;
 use crate::bind::{Collation, collation, type_text};
 use crate::catalog::object::{Index, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
@@ -14,6 +13,7 @@ use crate::exec::session::LocalSession;
 use crate::exec::session::settings::values::boolean;
 use crate::exec::store::Store;
 use crate::parse::ast::{AlterTable, ObjectKind, Path, Rebuild, Storing};
+use crate::tree::OutColumn;
 use crate::types::Oid;
 
 /// Columns that every table has in PostgreSQL, whose names none may have.

@@ -2,7 +2,6 @@
 use std::sync::Arc;
 
 use super::storing::{check_column_name, store_in};
-use crate::bind::tree::OutColumn;
 use crate::catalog::object::{Column, Expression, Identity, Object, OnCommit, Placing, RowsAt, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
@@ -12,6 +11,7 @@ use crate::func::quote_literal;
 use crate::missing;
 use crate::parse::ast::{self, ColumnDef, ConstraintKind, Ident, Statement, TableElement};
 use crate::storage::classes::{ClassSize, ObjectId};
+use crate::tree::OutColumn;
 use crate::types::{Oid, Type, oid};
 
 /// A name of PostgreSQL's form `table_column_suffix`, cut to 63 bytes.

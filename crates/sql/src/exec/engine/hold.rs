@@ -53,6 +53,8 @@ pub(super) struct Holding {
     /// The statement can begin anew, and what it waits for before it does.
     may_start_over: Cell<bool>,
     wanted: Cell<Option<Oid>>,
+    /// The transaction has rested since it was shown where the statement is.
+    rests: Cell<bool>,
 }
 
 impl Holding {
@@ -71,6 +73,22 @@ impl Holding {
             announced: Cell::new(false),
             may_start_over: Cell::new(false),
             wanted: Cell::new(None),
+            rests: Cell::new(false),
+        }
+    }
+}
+
+impl Holding {
+    /// The transaction has no worker, and may have no number of its own.
+    pub(super) fn rests(&self) {
+        self.rests.set(true);
+        self.interrupt.show(Place::Here);
+    }
+
+    /// It has a worker again: shows by which number others see what it does.
+    pub(super) fn goes_on(&self, number: impl FnOnce() -> Option<u8>) {
+        if self.rests.take() {
+            self.interrupt.show(number().map_or(Place::Here, Place::Running));
         }
     }
 }

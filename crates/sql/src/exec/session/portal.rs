@@ -4,16 +4,15 @@
 //!    afterwards they are only handed out.
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::bind::tree::OutColumn;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Row;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
-use crate::func::EvalContext;
 use crate::observe::Counted;
 use crate::parse::ast::{self, FetchCount, Ident, LockStrength, Statement};
 use crate::plan::PlannedStatement;
 use crate::session::{ColumnDescription, Formats, Progress, Sink, TransactionState};
+use crate::tree::OutColumn;
 use crate::types::value::Value;
 use crate::types::{Oid, Type};
 
@@ -263,22 +262,10 @@ impl<S: Store> LocalSession<S> {
         let number = picked.len();
         if !moved {
             sink.columns(&self.described(&columns), Formats::default())?;
-            let picked = picked.iter().map(|at| &rows[*at as usize]);
-            self.with_context(|ctx, _| self.give(&ctx, picked, sink))?;
+            let mut picked = picked.iter().map(|at| &rows[*at as usize]);
+            self.with_context(|ctx, _| picked.try_for_each(|row| self.give(&ctx, row, sink)))?;
         }
         Ok(format!("{} {number}", if moved { "MOVE" } else { "FETCH" }))
-    }
-
-    fn give<'r>(
-        &self,
-        ctx: &EvalContext<'_>,
-        mut rows: impl Iterator<Item = &'r Row>,
-        sink: &mut dyn Sink,
-    ) -> Result<()> {
-        rows.try_for_each(|row| {
-            sink.row(ctx, row)?;
-            sink.send(&mut || self.store.rest())
-        })
     }
 
     pub(super) fn close(&mut self, name: Option<&Ident>) -> Result<String> {
@@ -319,7 +306,9 @@ impl<S: Store> LocalSession<S> {
         if let Some(columns) = &prepared.columns {
             sink.columns(columns, Formats(&formats))?;
         }
-        self.with_context(|ctx, _| self.give(&ctx, rows[from..from + count].iter(), sink))?;
+        self.with_context(|ctx, _| {
+            rows[from..from + count].iter().try_for_each(|row| self.give(&ctx, row, sink))
+        })?;
         if let Some(portal) = self.portals.get_mut(name) {
             portal.rows = Some((rows.clone(), from + count));
         }

@@ -1,8 +1,7 @@
 //! Running one statement of a session: over rows, or one that controls the session.
 use std::rc::Rc;
 
-use crate::bind::tree::{Cte, CteKind, Expr, OutColumn};
-use crate::bind::{BoundStatement, Scope};
+use crate::bind::Scope;
 use crate::catalog::object::Object;
 use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::exec::measure::Meter;
@@ -14,6 +13,8 @@ use crate::missing;
 use crate::parse::ast::{self, Path, Statement};
 use crate::plan::PlannedStatement;
 use crate::session::{ColumnDescription, Formats, Sink, TransactionState};
+use crate::tree::BoundStatement;
+use crate::tree::{Cte, CteKind, Expr, OutColumn};
 use crate::types::value::Value;
 use crate::types::{Oid, Type};
 
@@ -34,7 +35,7 @@ impl PlannedStatement {
     }
 
     pub(super) fn tag(&self, count: u64) -> String {
-        use crate::bind::tree::Change;
+        use crate::tree::Change;
         match &self.statement {
             BoundStatement::Query(_) => format!("SELECT {count}"),
             BoundStatement::Change(Change::Insert(_)) => format!("INSERT 0 {count}"),
@@ -202,8 +203,7 @@ impl<S: Store> LocalSession<S> {
             let (mut rows, mut kept, keeps) = (0, Vec::new(), plan.changes_rows());
             let mut give = |row: Row| {
                 self.shared.advisory.may_start_over.set(false);
-                sink.row(&ctx, &row)?;
-                sink.send(&mut || self.store.rest())
+                self.give(&ctx, &row, sink)
             };
             let changed = exec.run(plan, &mut |row| {
                 rows += 1;

@@ -1,7 +1,6 @@
 //! SET, SHOW, RESET and DISCARD, and rows of text that statements without a plan answer.
 use super::run::warning;
 use crate::bind::Collation;
-use crate::bind::tree::OutColumn;
 use crate::catalog::object::{Object, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Row;
@@ -12,6 +11,7 @@ use crate::exec::store::Store;
 use crate::exec::system::{quoted, text_column};
 use crate::parse::ast::{SetValue, Statement};
 use crate::session::{ColumnDescription, Formats, Sink, TransactionState};
+use crate::tree::OutColumn;
 use crate::types::value::Value;
 use crate::types::{Type, Types};
 

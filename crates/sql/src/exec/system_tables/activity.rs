@@ -82,6 +82,7 @@ fn waits_for(on: &SessionSystem<'_>, session: &Activity) -> (&'static str, &'sta
         (ActivityState::Active, Place::Lock) => ("Lock", "advisory"),
         (ActivityState::Active, Place::Relation) => ("Lock", "relation"),
         (ActivityState::Active, Place::Log) => ("Pod", "Log"),
+        (ActivityState::Active, Place::Client) => ("Client", "ClientWrite"),
         (ActivityState::Active, Place::Running(number)) => {
             match on.store.observed().map_or(Wait::None, |observed| observed.waits_of(number)) {
                 Wait::Owner => ("Pod", "MoveIn"),

@@ -1,22 +1,15 @@
-//! The relations of `pg_catalog` and `information_schema`: tables whose rows are made from the catalog's
-//! objects when they are read, and views over them.
+//! The relations of `pg_catalog` and `information_schema` (catalog/system.rs describes them): the rows of the
+//! tables are made from the catalog's objects when they are read; the views are over them.
 //!
 //! * `relations`: tables and columns; `keys`: indexes and constraints; `types`: types, functions, operators;
 //!   `roles`: roles, schemas, the database; `activity`: what sessions do;
 //! * `calls`: functions that read the catalog; `deparse`: expressions as PostgreSQL writes them;
 //! * `operator_classes`: those of indexes;
-//! * `pods`: the pod, this host and its statements (columns in `data/own.tsv`);
-//! * `data/relations.tsv` names the tables' columns and `data/rows.tsv` rows that never change (both made by
-//!   `data/make.py` from PostgreSQL's own description); `data/views.sql`, `data/statistics.sql` and
-//!   `data/standard.sql` have the views, and `data/empty.tsv` the columns of those that have no rows here
-//!   (made by `data/make_empty.sh`);
+//! * `pods`: the pod, this host and its statements;
 //! * `server`: how the server is.
 //!
-//! 1. Names, order and types of columns are PostgreSQL 15's (of `routines` and `parameters` only the first
-//!    ones), and oids of its tables, types, functions and operators are its own; those of views are given
-//!    here by their place among them.
-//! 2. Rows come in the order of the objects' numbers and name nothing that the transaction does not see.
-//! 3. A column that nothing is known for is NULL, or 0, false or empty where PostgreSQL has no NULL.
+//! 1. Rows come in the order of the objects' numbers and name nothing that the transaction does not see.
+//! 2. A column that nothing is known for is NULL, or 0, false or empty where PostgreSQL has no NULL.
 //!
 //! Not here: changes. The relations cannot be written.
 
@@ -37,174 +30,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::Row;
-use super::system::{SessionSystem, quoted};
+use super::system::SessionSystem;
 use crate::bind::Binder;
-use crate::catalog::object::{
-    BOOTSTRAP_ROLE, Column, Expression, Object, PG_CATALOG, Placing, RowsAt, Sequence, Table, View,
-};
+use crate::catalog::object::{Column, Object, Table, View};
+pub(crate) use crate::catalog::system::{INFORMATION_SCHEMA, SystemRelation, by_oid, find};
 use crate::error::Result;
-use crate::storage::classes::{ClassSize, ObjectId};
 use crate::types::value::{Array, Dimension, Value};
-use crate::types::{Oid, Type, oid};
-
-/// The schema `information_schema`.
-pub(crate) const INFORMATION_SCHEMA: Oid = 12_000;
-const FIRST_VIEW: Oid = 12_001;
-
-/// A relation of the system.
-#[derive(Clone)]
-pub(crate) enum SystemRelation {
-    Table(Arc<Table>),
-    View(Arc<View>),
-}
-
-impl SystemRelation {
-    pub(crate) fn oid(&self) -> Oid {
-        match self {
-            SystemRelation::Table(table) => table.oid,
-            SystemRelation::View(view) => view.oid,
-        }
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        match self {
-            SystemRelation::Table(table) => &table.name,
-            SystemRelation::View(view) => &view.name,
-        }
-    }
-
-    /// Whether only superusers may read it: what passwords are checked against.
-    pub(crate) fn is_secret(&self) -> bool {
-        matches!(self.name(), "pg_authid" | "pg_shadow")
-    }
-
-    pub(crate) fn schema(&self) -> Oid {
-        match self {
-            SystemRelation::Table(table) => table.schema,
-            SystemRelation::View(view) => view.schema,
-        }
-    }
-}
-
-struct System {
-    relations: BTreeMap<Oid, SystemRelation>,
-    names: BTreeMap<(Oid, &'static str), Oid>,
-    /// Rows that never change, by relation.
-    fixed: BTreeMap<&'static str, Vec<Vec<&'static str>>>,
-}
-
-fn system() -> &'static System {
-    static SYSTEM: OnceLock<System> = OnceLock::new();
-    SYSTEM.get_or_init(|| {
-        let (mut names, mut fixed) = (BTreeMap::new(), BTreeMap::new());
-        let mut relations: BTreeMap<Oid, Table> = BTreeMap::new();
-        let own = include_str!("data/own.tsv");
-        for line in include_str!("data/relations.tsv").lines().chain(own.lines()) {
-            let fields: Vec<&'static str> = line.split('\t').collect();
-            let [name, number, column, ty, present] = fields[..] else { panic!("a column of {line}") };
-            let number: Oid = number.parse().expect("a relation's oid");
-            names.insert((PG_CATALOG, name), number);
-            let relation = relations.entry(number).or_insert_with(|| system_table(number, name));
-            let column = Column::new(column, Type::of(ty.parse().expect("a type's oid")));
-            relation.columns.push(if present == "t" { column.not_null() } else { column });
-        }
-        let tables = relations.into_iter();
-        let mut relations: BTreeMap<Oid, SystemRelation> =
-            tables.map(|(oid, table)| (oid, SystemRelation::Table(Arc::new(table)))).collect();
-        for ((schema, name), sql) in views() {
-            let schema = if schema == "pg_catalog" { PG_CATALOG } else { INFORMATION_SCHEMA };
-            let oid = FIRST_VIEW + names.len() as Oid;
-            names.insert((schema, name), oid);
-            let query = Expression::plain(&sql);
-            let (name, owner) = (name.to_string(), BOOTSTRAP_ROLE);
-            let view = View { oid, name, schema, owner, query, ..View::default() };
-            relations.insert(oid, SystemRelation::View(Arc::new(view)));
-        }
-        for line in include_str!("data/rows.tsv").lines() {
-            let mut fields = line.split('\t');
-            let relation = fields.next().expect("a relation's name");
-            fixed.entry(relation).or_insert_with(Vec::new).push(fields.collect());
-        }
-        System { relations, names, fixed }
-    })
-}
-
-/// Name of a view, with its schema.
-type ViewName = (&'static str, &'static str);
-
-/// The views: those with a query, and then those that have no rows.
-fn views() -> Vec<(ViewName, String)> {
-    let files = [
-        include_str!("data/views.sql"),
-        include_str!("data/statistics.sql"),
-        include_str!("data/standard.sql"),
-    ];
-    let query = |text: &'static str| {
-        let (head, sql) = text.split_once('\n').expect("a view has a query");
-        let name = head.strip_prefix("-- ").and_then(|head| head.split_once('.')).expect("its name");
-        (name, sql.trim_end().trim_end_matches(';').to_string())
-    };
-    let mut views: Vec<_> = files.into_iter().flat_map(|file| file.split("\n\n")).map(query).collect();
-    let lines = include_str!("data/empty.tsv").lines().map(|line| line.split('\t').collect::<Vec<_>>());
-    let lines: Vec<_> = lines.collect();
-    for columns in lines.chunk_by(|a, b| a[..2] == b[..2]) {
-        let columns_sql: Vec<String> =
-            columns.iter().map(|column| format!("null::{} as {}", column[3], quoted(column[2]))).collect();
-        let sql = format!("select {} where false", columns_sql.join(", "));
-        views.push(((columns[0][0], columns[0][1]), sql));
-    }
-    views
-}
-
-fn system_table(oid: Oid, name: &str) -> Table {
-    Table {
-        oid,
-        name: name.to_string(),
-        schema: PG_CATALOG,
-        owner: BOOTSTRAP_ROLE,
-        columns: Vec::new(),
-        key: Vec::new(),
-        placing: Placing::default(),
-        rows: RowsAt { object: ObjectId(oid), size: ClassSize { words: 2, body: 16 } },
-        overflow: None,
-        constraints: Vec::new(),
-        row_type: 0,
-        grants: Vec::new(),
-        options: Vec::new(),
-        unlogged: false,
-        on_commit: Default::default(),
-        materialized: None,
-        comment: None,
-    }
-}
-
-/// A sequence as a table of one row.
-pub(crate) fn of_sequence(sequence: &Sequence) -> Table {
-    let columns = [("last_value", oid::INT8), ("log_cnt", oid::INT8), ("is_called", oid::BOOL)];
-    let columns = columns.map(|(name, ty)| Column::new(name, Type::of(ty)).not_null());
-    let (schema, owner, columns) = (sequence.schema, sequence.owner, columns.to_vec());
-    Table { schema, owner, columns, ..system_table(sequence.oid, &sequence.name) }
-}
-
-/// The system's relation of this name; `pg_catalog` is looked at first where no schema is told.
-pub(crate) fn find(schema: Option<&str>, name: &str, search_path: &[String]) -> Option<SystemRelation> {
-    let schema = match schema {
-        None | Some("pg_catalog") => PG_CATALOG,
-        Some("information_schema") => INFORMATION_SCHEMA,
-        Some(_) => return None,
-    };
-    let system = system();
-    let found = |schema: Oid| system.names.get(&(schema, name)).map(|oid| system.relations[oid].clone());
-    found(schema).or_else(|| {
-        let listed = search_path.iter().any(|name| name == "information_schema");
-        (schema == PG_CATALOG && listed).then(|| found(INFORMATION_SCHEMA)).flatten()
-    })
-}
-
-/// The system's relation with this number.
-pub(crate) fn by_oid(oid: Oid) -> Option<&'static SystemRelation> {
-    system().relations.get(&oid)
-}
+use crate::types::{Oid, oid};
 
 /// The rows of a table of the system.
 pub(super) fn rows(on: &SessionSystem<'_>, oid: Oid) -> Result<Vec<Row>> {
@@ -254,7 +86,7 @@ fn fixed(on: &SessionSystem<'_>, table: &Table, name: &str) -> Result<Vec<Row>> 
         text if column.type_oid == oid::REGPROC => Ok(Value::Oid(text.parse().unwrap_or(0))),
         text => crate::types::text::input(&ctx, column.ty(), text),
     };
-    let rows = system().fixed.get(name).into_iter().flatten();
+    let rows = crate::catalog::system::fixed_rows(name).iter();
     rows.map(|row| table.columns.iter().zip(row).map(value).collect()).collect()
 }
 
@@ -281,7 +113,7 @@ fn view_columns(on: &SessionSystem<'_>) -> &'static BTreeMap<Oid, Vec<Column>> {
         let settings = crate::func::Settings::default();
         let ctx = crate::func::EvalContext::new(&settings, on, 0);
         let binder = Binder::new(ctx, on.store, &[], Vec::new());
-        let views = system().relations.values().filter_map(|relation| match relation {
+        let views = crate::catalog::system::all().filter_map(|relation| match relation {
             SystemRelation::View(view) => Some(view),
             SystemRelation::Table(_) => None,
         });

@@ -3,7 +3,7 @@
 //! All indexes are sorted by the values' own order, whatever class is named: for texts, which have the order
 //! of their bytes, that is the order of `text_pattern_ops` too.
 
-use super::system;
+use crate::catalog::system::fixed_rows;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::value::Value;
 use crate::types::{Oid, TypeKind, Types, oid};
@@ -22,7 +22,7 @@ fn number(text: &str) -> Oid {
 
 /// The rows of an access method; `None`: there is no such method.
 fn of_method(method: &str) -> Option<impl Iterator<Item = Class>> {
-    let rows = |relation: &str| system().fixed.get(relation).into_iter().flatten();
+    let rows = |relation: &str| fixed_rows(relation).iter();
     let method = rows("pg_am").find(|row| row[1] == method)?[0];
     let classes = rows("pg_opclass").filter(move |row| row[1] == method);
     Some(classes.map(|row| Class {
@@ -54,13 +54,13 @@ pub(crate) fn default_class(types: &dyn Types, method: &str, ty: Oid) -> Oid {
 
 /// The name of a class.
 pub(super) fn name_of(class: Oid) -> Option<&'static str> {
-    let found = system().fixed.get("pg_opclass")?.iter().find(|row| number(row[0]) == class);
+    let found = fixed_rows("pg_opclass").iter().find(|row| number(row[0]) == class);
     found.map(|row| row[2])
 }
 
 /// Whether indexes of an access method have a property; NULL: there is no such property or method.
 pub(super) fn method_property(method: Oid, property: &str) -> Value {
-    let methods = system().fixed.get("pg_am").into_iter().flatten();
+    let methods = fixed_rows("pg_am").iter();
     let Some(name) = methods.filter(|row| row[3] == "i").find(|row| number(row[0]) == method) else {
         return Value::Null;
     };

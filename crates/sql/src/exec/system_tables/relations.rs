@@ -1,10 +1,11 @@
 //! Tables, views, indexes and sequences as rows: `pg_class`, `pg_attribute` and those that go with them.
 
 use super::deparse::Style;
-use super::{Look, Maker, SystemRelation, letter, part_oid, privileges, system, texts, view_columns};
+use super::{Look, Maker, SystemRelation, letter, part_oid, privileges, texts, view_columns};
 use crate::catalog::object::{
     Column, Expression, Grant, Index, IndexColumn, Indexed, Object, Rule, Sequence, Table,
 };
+use crate::catalog::system;
 use crate::exec::Row;
 use crate::exec::define::column_names;
 use crate::types::value::Value;
@@ -41,7 +42,7 @@ struct Class<'o> {
 }
 
 pub(super) fn method_oid(method: &str) -> Oid {
-    let methods = system().fixed.get("pg_am").into_iter().flatten();
+    let methods = system::fixed_rows("pg_am").iter();
     let found = methods.into_iter().find(|row| row[1] == method);
     found.and_then(|row| row[0].parse().ok()).unwrap_or(403)
 }
@@ -202,7 +203,7 @@ pub(super) fn classes(look: &Look<'_>) -> Vec<Row> {
         let class = system_class(relation);
         row(Class { columns: class.columns.max(columns), ..class })
     };
-    let mut rows: Vec<Row> = system().relations.values().map(own).collect();
+    let mut rows: Vec<Row> = system::all().map(own).collect();
     rows.extend(look.objects.iter().filter_map(|object| class_of(look, object)).map(row));
     rows
 }
@@ -242,7 +243,7 @@ fn index_attributes<'o>(look: &Look<'_>, index: &Index, to: &mut Vec<Attribute<'
 
 pub(super) fn attributes(look: &Look<'_>) -> Vec<Row> {
     let (mut all, views) = (Vec::new(), view_columns(look.system));
-    for relation in system().relations.values() {
+    for relation in system::all() {
         match relation {
             SystemRelation::Table(table) => table_attributes(table.oid, &table.columns, &mut all),
             SystemRelation::View(view) => table_attributes(view.oid, &views[&view.oid], &mut all),

@@ -5,7 +5,7 @@ use sha2::{Sha224, Sha256, Sha384, Sha512};
 
 use super::{bytea, invalid_parameter, scalar, text};
 use crate::encoding::{self, Encoding, convert};
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{Result, SqlError};
 use crate::func::registry::Body;
 use crate::types::value::Value;
 
@@ -42,19 +42,6 @@ pub(super) fn find(source: &str) -> Option<Body> {
 fn charset(name: &str, side: &str) -> Result<&'static Encoding> {
     let unknown = || invalid_parameter(format!("invalid {side} encoding name \"{name}\""));
     encoding::named(name).ok_or_else(unknown)
-}
-
-/// What begins with these bytes is no text: as many are shown as the first one announces.
-pub(crate) fn bad_bytes(bytes: &[u8]) -> SqlError {
-    let announced = match bytes.first() {
-        Some(0xc0..=0xdf) => 2,
-        Some(0xe0..=0xef) => 3,
-        Some(0xf0..=0xf7) => 4,
-        _ => 1,
-    };
-    let shown: Vec<String> = bytes.iter().take(announced).map(|byte| format!("0x{byte:02x}")).collect();
-    let message = format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" "));
-    SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,6 +1,7 @@
 //! The parse tree of statements that define objects and control sessions.
+use serde::{Deserialize, Serialize};
+
 use super::{Expr, Ident, Path, Statement, TypeName};
-use crate::catalog::object::OnCommit;
 use crate::error::SqlError;
 use crate::parse::lexer::Pos;
 
@@ -429,4 +430,16 @@ pub(crate) enum Absent {
     /// An operator class or family, and its access method.
     OfMethod(Path, Ident),
     Cast(TypeName, TypeName),
+}
+
+/// What a commit does to a temporary table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum OnCommit {
+    /// Nothing: `PRESERVE ROWS`.
+    #[default]
+    Preserve,
+    /// It empties it.
+    DeleteRows,
+    /// It drops it.
+    Drop,
 }

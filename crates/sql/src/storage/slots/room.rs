@@ -42,8 +42,8 @@ pub(super) trait Room: Send {
     /// Gives its worker back.
     fn rest(&mut self);
 
-    /// Gives its worker back if somebody has waited for one for a while.
-    fn lend(&mut self);
+    /// Gives its worker back if somebody has waited for one for a while; whether it did.
+    fn lend(&mut self) -> bool;
 
     /// The number of its transaction; `None` while it has no worker.
     fn number(&self) -> Option<u8>;
@@ -191,13 +191,15 @@ impl<F: Fabric + Send> Room for Furnished<F> {
         self.give_worker_back();
     }
 
-    fn lend(&mut self) {
+    fn lend(&mut self) -> bool {
         let now = self.cx.now_ns();
         // To rest may mean to look at all that it holds, and to go on the same again.
         let most = SLICE_NS + HELD_NS * self.txn.held() as u64;
-        if now.saturating_sub(*self.asked.get_or_insert(now)) > most {
+        let is_due = self.token.is_some() && now.saturating_sub(*self.asked.get_or_insert(now)) > most;
+        if is_due {
             self.give_worker_back();
         }
+        is_due
     }
 
     fn number(&self) -> Option<u8> {

@@ -7,10 +7,6 @@
 
 use super::estimate::{PER_CHECK, PER_ROW, constant, width_of};
 use super::print::{Prop, text};
-use crate::bind::BoundStatement;
-use crate::bind::tree::{
-    Body, Change, Cte, CteKind, DistinctOn, Expr, From, Names, OutColumn, Query, Select, SortKey,
-};
 use crate::exec::measure::{BODY, DISTINCT, GROUPED, address};
 use crate::exec::rows;
 use crate::exec::session::explain::Context;
@@ -18,6 +14,10 @@ use crate::exec::system::quoted;
 use crate::exec::system_tables::deparse::direction;
 use crate::parse::ast::SetKind;
 use crate::plan::PlannedStatement;
+use crate::tree::BoundStatement;
+use crate::tree::{
+    Body, Change, Cte, CteKind, DistinctOn, Expr, From, Names, OutColumn, Query, Select, SortKey,
+};
 use crate::types::Type;
 
 /// A node as it is shown.

@@ -3,8 +3,8 @@
 use super::build::{Builder, Item};
 use super::estimate::{PER_CHECK, selected};
 use super::print::text;
-use crate::bind::tree::{Expr, Subquery, SubqueryKind};
 use crate::exec::system_tables::deparse::key_of;
+use crate::tree::{Expr, Subquery, SubqueryKind};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, oid};
 

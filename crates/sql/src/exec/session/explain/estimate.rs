@@ -2,8 +2,8 @@
 //! condition by `=` keeps one row of 200, another one a third, and a whole unique key finds one. Costs
 //! follow from rows, in PostgreSQL's unit of a page that is read in order.
 
-use crate::bind::tree::{Expr, Query};
 use crate::plan::Scan;
+use crate::tree::{Expr, Query};
 use crate::types::{Oid, oid};
 
 /// The cost of a row, and that of an operator.

@@ -22,7 +22,6 @@ use std::rc::Rc;
 use build::{Builder, Item};
 use print::{Format, Group, Prop, document, number, text};
 
-use crate::bind::tree::{Expr, Names, Select};
 use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::measure::{Meter, Spent};
@@ -35,6 +34,7 @@ use crate::parse::ast::Statement;
 use crate::plan::PlannedStatement;
 use crate::session::Sink;
 use crate::storage::access::Traffic;
+use crate::tree::{Expr, Names, Select};
 use crate::types::{Type, oid};
 
 /// What was asked for.

@@ -3,10 +3,10 @@
 use super::build::{Builder, Item};
 use super::estimate::{PER_CHECK, PER_ROW};
 use super::print::{Prop, text};
-use crate::bind::tree::{Body, Expr, Query, SetCall};
 use crate::exec::measure::address;
 use crate::exec::system::quoted;
 use crate::plan::{HashKind, Node};
+use crate::tree::{Body, Expr, Query, SetCall};
 use crate::types::Oid;
 
 impl<'a> Builder<'a> {

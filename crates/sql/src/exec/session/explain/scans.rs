@@ -4,10 +4,10 @@ use super::build::{Builder, Item};
 use super::conditions::{conjuncts, joined_by_and};
 use super::estimate::{PER_ROW, selected, width_of_table};
 use super::print::text;
-use crate::bind::tree::{Expr, SubqueryKind};
 use crate::catalog::object::{Index, Indexed};
 use crate::exec::system::quoted;
 use crate::plan::{KeyPart, Path, Scan};
+use crate::tree::{Expr, SubqueryKind};
 
 impl<'a> Builder<'a> {
     pub(super) fn scan(&mut self, scan: &'a Scan) -> Item {

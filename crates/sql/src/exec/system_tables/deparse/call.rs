@@ -2,9 +2,9 @@
 
 use super::Writer;
 use super::simple::Around;
-use crate::bind::tree::{AggregateCall, Expr, Form, Frame, Head, SetCall, SortKey, WindowCall};
 use crate::exec::system::quoted;
 use crate::parse::ast::{Bound, Exclusion, FrameUnit};
+use crate::tree::{AggregateCall, Expr, Form, Frame, Head, SetCall, SortKey, WindowCall};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, oid};
 

@@ -4,9 +4,9 @@ use super::call::is_of_keyword;
 use super::query::Heading;
 use super::simple::Around;
 use super::{Known, Writer};
-use crate::bind::tree::{Const, Expr, Head, RowOp, Subquery, SubqueryKind};
 use crate::exec::system::quoted;
 use crate::func::CastPath;
+use crate::tree::{Const, Expr, Head, RowOp, Subquery, SubqueryKind};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, Types, oid};
 
@@ -275,7 +275,7 @@ impl<'a> Writer<'a> {
             Expr::WholeRow { depth, from, .. } => {
                 let at = self.level_of(*depth)?;
                 let level = &self.levels[at];
-                let is_it = |entry: &crate::bind::scope::Entry| entry.at == *from && !entry.written.using;
+                let is_it = |entry: &crate::tree::Entry| entry.at == *from && !entry.written.using;
                 let place = level.names.iter().position(is_it)?;
                 let name = quoted(&level.called[place]);
                 self.put(&name);

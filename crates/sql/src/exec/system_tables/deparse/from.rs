@@ -2,12 +2,12 @@
 
 use super::Writer;
 use super::query::Heading;
-use crate::bind::scope::Entry;
-use crate::bind::tree::{From, Joined, SetCall};
 use crate::catalog::object::{Column, Object};
+use crate::catalog::system::{SystemRelation, by_oid, of_sequence};
 use crate::exec::system::quoted;
-use crate::exec::system_tables::{SystemRelation, by_oid, of_sequence};
 use crate::parse::ast::JoinKind;
+use crate::tree::Entry;
+use crate::tree::{From, Joined, SetCall};
 use crate::types::{Oid, Type, oid};
 
 impl<'a> Writer<'a> {

@@ -27,10 +27,10 @@ mod simple;
 
 pub(crate) use call::direction;
 
-use crate::bind::scope::Entry;
-use crate::bind::tree::{Expr, Names, Select, Subquery};
 use crate::exec::system::SessionSystem;
 use crate::func::EvalContext;
+use crate::tree::Entry;
+use crate::tree::{Expr, Names, Select, Subquery};
 
 /// How far a part of a query stands in, and behind what.
 const STEP: i32 = 8;

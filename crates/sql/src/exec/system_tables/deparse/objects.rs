@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{Style, Writer};
 use crate::bind::Binder;
 use crate::bind::Scope;
-use crate::bind::tree::{Expr, Names};
 use crate::catalog::object::{
     Action, Constraint, Expression, Index, IndexColumn, Indexed, Object, Rule, Table, UserTypeKind, View,
 };
@@ -15,6 +14,7 @@ use crate::exec::system::{SessionSystem, quoted};
 use crate::exec::system_tables::operator_classes;
 use crate::exec::system_tables::{SystemRelation, by_oid, part_oid};
 use crate::func::{EvalContext, Settings};
+use crate::tree::{Expr, Names};
 use crate::types::{Oid, Type, oid};
 
 impl SessionSystem<'_> {

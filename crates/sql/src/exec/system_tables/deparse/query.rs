@@ -2,9 +2,9 @@
 
 use super::call::direction;
 use super::{Known, Level, STEP, Writer};
-use crate::bind::tree::{Body, Cte, CteKind, DistinctOn, Expr, Group, Grouping, Query, Select};
 use crate::exec::system::quoted;
 use crate::parse::ast::{LockStrength, LockWait, SetKind};
+use crate::tree::{Body, Cte, CteKind, DistinctOn, Expr, Group, Grouping, Query, Select};
 use crate::types::{Type, oid};
 
 /// What the columns of a query are called.

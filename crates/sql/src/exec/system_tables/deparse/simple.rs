@@ -1,8 +1,8 @@
 //! Which parts a reader understands without parentheses.
 
 use super::{Known, Writer};
-use crate::bind::tree::{Expr, Form, Subquery, SubqueryKind};
 use crate::func::CastPath;
+use crate::tree::{Expr, Form, Subquery, SubqueryKind};
 
 /// What a part stands in.
 #[derive(Clone, Copy, Debug, PartialEq)]

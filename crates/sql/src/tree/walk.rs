@@ -2,7 +2,7 @@
 //!
 //! The callback sees every expression of a level's own and, with a greater depth, those of the queries
 //! inside: so a pass over a level's columns (grouping, planning) is written once.
-use super::tree::{
+use super::{
     AggregateCall, Body, Change, Cte, CteKind, Expr, From, MergeAction, Query, Returning, Select, SetCall,
     Subquery, SubqueryKind, When, WindowCall,
 };

@@ -79,6 +79,8 @@ pub enum Place {
     Turn,
     /// It waits until what it has committed is durable.
     Log,
+    /// It waits until its client takes what it was sent.
+    Client,
     /// In the engine, in the transaction with this number among those of its host.
     Running(u8),
 }
@@ -108,7 +110,8 @@ impl Interrupt {
             Place::Turn => 3,
             Place::Relation => 4,
             Place::Log => 5,
-            Place::Running(number) => 6 + number,
+            Place::Client => 6,
+            Place::Running(number) => 7 + number,
         };
         self.place.store(number, Ordering::Relaxed);
     }
@@ -122,7 +125,8 @@ impl Interrupt {
             3 => Place::Turn,
             4 => Place::Relation,
             5 => Place::Log,
-            number => Place::Running(number - 6),
+            6 => Place::Client,
+            number => Place::Running(number - 7),
         }
     }
 

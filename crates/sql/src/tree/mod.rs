@@ -12,16 +12,22 @@
 //! 2. A derived table's depth 1 is the row of the SELECT that holds it, LATERAL or not; without LATERAL it is
 //!    never looked at.
 
+pub(crate) mod plan;
+mod statement;
+pub(crate) mod walk;
+mod written;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Collation;
-pub(crate) use super::written::{Form, Grouping, Joined, Names};
 use crate::catalog::object::Table;
 use crate::func::{CastPath, Function, Operator};
 use crate::parse::ast::{Bound, Exclusion, FrameUnit, JoinKind, LockStrength, LockWait, SetKind};
 use crate::types::value::Value;
 use crate::types::{Oid, Type};
+pub(crate) use written::{Collation, Entry, Form, Grouping, Joined, Names, ScopeColumn, Written};
+
+pub(crate) use statement::BoundStatement;
 
 /// A function with resolved types.
 #[derive(Clone)]
@@ -433,7 +439,7 @@ pub(crate) enum From {
         written: Joined,
     },
     /// Already planned.
-    Planned(Box<crate::plan::Node>),
+    Planned(Box<plan::Node>),
 }
 
 /// A statement that changes rows.
