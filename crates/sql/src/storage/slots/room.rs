@@ -105,6 +105,7 @@ where
             undo,
             announced: false,
             asked: None,
+            lent: false,
         })
     })
 }
@@ -124,6 +125,9 @@ struct Furnished<F: Fabric> {
     announced: bool,
     /// Since when it has been asked to lend its worker, nanoseconds.
     asked: Option<u64>,
+    /// It has lent it, and stands behind those who waited then: several long statements would pass it on among
+    /// themselves otherwise.
+    lent: bool,
 }
 
 impl<F: Fabric> Furnished<F> {
@@ -136,7 +140,9 @@ impl<F: Fabric> Furnished<F> {
 
     fn wait_for_worker(&mut self, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         if self.token.is_none() {
-            self.token = Some(self.workers.take(Step::Next, goes_on)?.ok_or_else(shut_down)?);
+            let step = if self.lent { Step::First } else { Step::Next };
+            self.token = Some(self.workers.take(step, goes_on)?.ok_or_else(shut_down)?);
+            self.lent = false;
         }
         Ok(())
     }
@@ -151,6 +157,7 @@ impl<F: Fabric> Furnished<F> {
 
     /// After the end of a transaction.
     fn leave(&mut self) {
+        self.lent = false;
         if std::mem::take(&mut self.announced) {
             tell(&self.cx, &self.host, false);
         }
@@ -198,6 +205,7 @@ impl<F: Fabric + Send> Room for Furnished<F> {
         let is_due = self.token.is_some() && now.saturating_sub(*self.asked.get_or_insert(now)) > most;
         if is_due {
             self.give_worker_back();
+            self.lent = true;
         }
         is_due
     }
