@@ -136,6 +136,11 @@ impl Transactions {
         self.numbers.resting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
+    /// Whether [`Transactions::may_rest`] would hold now.
+    pub(crate) fn could_rest(&self) -> bool {
+        self.numbers.resting.load(Ordering::Relaxed) < self.numbers.may_rest.load(Ordering::Relaxed)
+    }
+
     /// A transaction that rested with its number goes on.
     pub(crate) fn go_on(&self) {
         let before = self.numbers.resting.fetch_sub(1, Ordering::Relaxed);

@@ -113,9 +113,9 @@ impl DetachedTxn {
         self.0 = Some(Rest { txn: txn.state, course, number });
     }
 
-    /// Rows that its transaction holds.
-    pub fn held(&self) -> usize {
-        self.resting().txn.held.len()
+    /// Rows that it has to look at if it rests now: all that it holds, where numbers are scarce.
+    pub fn rows_to_park(&self, host: &RowHost) -> usize {
+        if host.transactions.could_rest() { 0 } else { self.resting().txn.held.len() }
     }
 
     /// Gives back what a large transaction needed, and the next one hardly will.

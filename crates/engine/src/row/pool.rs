@@ -53,6 +53,8 @@ pub enum Step {
     First,
     /// Another one.
     Next,
+    /// Another one, after it has lent its worker: behind all who wait to begin.
+    Again,
 }
 
 /// Somebody in line.
@@ -78,7 +80,7 @@ struct State {
 impl State {
     fn line(&mut self, step: Step) -> &mut VecDeque<Waiting> {
         match step {
-            Step::First => &mut self.first,
+            Step::First | Step::Again => &mut self.first,
             Step::Next => &mut self.next,
         }
     }
@@ -90,7 +92,7 @@ impl State {
     /// A worker for whoever is next in this line.
     fn take(&mut self, step: Step) -> Option<WorkerToken> {
         let admitted = match step {
-            Step::First => self.may_begin() && self.next.is_empty(),
+            Step::First | Step::Again => self.may_begin() && self.next.is_empty(),
             Step::Next => true,
         };
         let token = admitted.then(|| self.free.pop())??;
@@ -100,7 +102,8 @@ impl State {
 
     /// A worker for somebody who has just come.
     fn take_at_once(&mut self, step: Step) -> Option<WorkerToken> {
-        let may = !self.closed && self.line(step).front().is_none_or(|first| !first.overdue);
+        let overtakes = step != Step::Again;
+        let may = !self.closed && self.line(step).front().is_none_or(|first| overtakes && !first.overdue);
         may.then(|| self.take(step))?
     }
 

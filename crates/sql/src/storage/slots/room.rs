@@ -25,7 +25,8 @@ static CHANGE_WAIT: Patient =
     Patient { writers_ns: DDL_WAIT_NS, readers_ns: DDL_WAIT_NS, colleagues_ns: 4 * DDL_WAIT_NS };
 /// How long somebody waits to see the newest catalog.
 const RENEW_NS: u64 = 200_000_000;
-/// How long a statement keeps a worker that others wait for, and how much longer for each row that it holds.
+/// How long a statement keeps a worker that others wait for, and how much longer for each row that it has to
+/// look at to rest.
 const SLICE_NS: u64 = 2_000_000;
 const HELD_NS: u64 = 2_000;
 /// Turns of a wait for the log that are awake: storage takes longer than a few.
@@ -125,8 +126,8 @@ struct Furnished<F: Fabric> {
     announced: bool,
     /// Since when it has been asked to lend its worker, nanoseconds.
     asked: Option<u64>,
-    /// It has lent it, and stands behind those who waited then: several long statements would pass it on among
-    /// themselves otherwise.
+    /// It has lent it, and stands behind those who waited then: several long statements would pass it on
+    /// among themselves otherwise.
     lent: bool,
 }
 
@@ -140,7 +141,7 @@ impl<F: Fabric> Furnished<F> {
 
     fn wait_for_worker(&mut self, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         if self.token.is_none() {
-            let step = if self.lent { Step::First } else { Step::Next };
+            let step = if self.lent { Step::Again } else { Step::Next };
             self.token = Some(self.workers.take(step, goes_on)?.ok_or_else(shut_down)?);
             self.lent = false;
         }
@@ -201,7 +202,7 @@ impl<F: Fabric + Send> Room for Furnished<F> {
     fn lend(&mut self) -> bool {
         let now = self.cx.now_ns();
         // To rest may mean to look at all that it holds, and to go on the same again.
-        let most = SLICE_NS + HELD_NS * self.txn.held() as u64;
+        let most = SLICE_NS + HELD_NS * self.txn.rows_to_park(&self.host) as u64;
         let is_due = self.token.is_some() && now.saturating_sub(*self.asked.get_or_insert(now)) > most;
         if is_due {
             self.give_worker_back();
