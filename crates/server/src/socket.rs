@@ -175,3 +175,39 @@ impl AsFd for Listener {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the client is a thread")]
+    fn who_writes_is_told_that_the_client_takes_nothing_and_loses_nothing() {
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
+        let socket = Socket::Local(ours);
+        socket.set_linger(Duration::from_millis(5)).expect("a socket has time-outs");
+        let bytes: Vec<u8> = (0..8 << 20).map(|at: u32| (at % 251) as u8).collect();
+        let mut waits = 0;
+        std::thread::scope(|scope| {
+            let (begin, begun) = std::sync::mpsc::channel::<()>();
+            let reads = scope.spawn(move || {
+                begun.recv().expect("the writer waits");
+                let mut read = Vec::new();
+                theirs.read_to_end(&mut read).expect("it is read");
+                read
+            });
+            let mut told = || {
+                waits += 1;
+                if waits == 3 {
+                    begin.send(()).expect("the reader waits");
+                }
+            };
+            socket.write_all(&bytes, &mut told).expect("it is taken in the end");
+            socket.close(Shutdown::Both);
+            assert!(reads.join().expect("no panic") == bytes);
+        });
+        assert!(waits >= 3, "{waits}");
+    }
+}

@@ -8,7 +8,8 @@
 //! 1. There are so many tokens as workers were lent; whoever has one may run as that worker, and nobody else.
 //! 2. Who begins a transaction is admitted only while fewer transactions do something than there are workers:
 //!    more of them at once would only be more in each other's way. A transaction that goes on, and may hold
-//!    what others wait for, is admitted always, and comes before those.
+//!    what others wait for, is admitted always, and comes before those; but one that has lent its worker in
+//!    the middle of a long statement stands behind those who waited then, and overtakes nobody.
 //! 3. A transaction that waits for a row's lock lays its worker down, and counts as doing something for a
 //!    short time yet: who waits long keeps nobody from beginning.
 //! 4. Who has laid its worker down and finds none when it goes on comes before those who begin, too.
@@ -290,6 +291,31 @@ mod tests {
         pool.give(one);
         pool.give(two);
         assert!(take(Step::First).is_some() && take(Step::First).is_some() && pool.idle() == 0);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "those who wait are threads")]
+    fn who_has_lent_a_worker_overtakes_nobody() {
+        let pool = pool(1);
+        let token = pool.try_take(Step::First).expect("free");
+        let came = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            let waits = |name| {
+                let taken = pool.take(Step::First, || Ok::<(), ()>(())).expect("it is not stopped");
+                came.lock().expect("no panic").push(name);
+                pool.give(taken.expect("it is open"));
+            };
+            scope.spawn(move || waits("begins"));
+            while !pool.is_wanted() {
+                std::thread::yield_now();
+            }
+            pool.give(token);
+            // At once, which is sooner than anybody wakes up.
+            let again = pool.take(Step::Again, || Ok::<(), ()>(())).expect("it is not stopped");
+            came.lock().expect("no panic").push("goes on");
+            pool.give(again.expect("it is open"));
+        });
+        assert_eq!(came.into_inner().expect("no panic"), ["begins", "goes on"]);
     }
 
     #[test]

@@ -151,8 +151,8 @@ impl<'h, F: Fabric> RowSession<'h, F> {
         self.txn.state.wait = wait.unwrap_or(self.txn.host.wait);
     }
 
-    /// Rests between two transactions, the longer the later its `turn` in a wait. If its worker is lent,
-    /// others have it meanwhile: who waits for what they do must not keep them from it.
+    /// Rests between two transactions: awake in the first turns of a wait, then really. If its worker is
+    /// lent, others have it meanwhile: who waits for what they do must not keep them from it.
     pub fn rest(&mut self, turn: u32) {
         debug_assert!(!self.course.open, "what it holds would keep others waiting");
         match turn < AWAKE_TURNS {

@@ -12,10 +12,9 @@ use crate::catalog::privilege;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::{self, Ident, JoinKind, Kind, Path};
 use crate::tree::{
-    Body, BoundStatement, Change, Conflict, Cte, Delete, Expr, From, Insert, OutColumn, Query, Returning,
-    Target, Update,
+    Body, BoundStatement, Change, Conflict, Cte, Delete, DomainCheck, Expr, From, Insert, Joined, OutColumn,
+    Query, Returning, Target, Update,
 };
-use crate::tree::{DomainCheck, Joined};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, oid};
 

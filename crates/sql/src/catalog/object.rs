@@ -471,6 +471,29 @@ pub struct View {
 }
 
 impl Table {
+    /// A table without columns, and without anybody's privileges.
+    pub(crate) fn empty(oid: Oid, name: &str, schema: Oid, owner: Oid) -> Table {
+        Table {
+            oid,
+            name: name.to_string(),
+            schema,
+            owner,
+            columns: Vec::new(),
+            key: Vec::new(),
+            placing: Placing::default(),
+            rows: RowsAt { object: ObjectId(oid), size: ClassSize { words: 2, body: 16 } },
+            overflow: None,
+            constraints: Vec::new(),
+            row_type: 0,
+            grants: Vec::new(),
+            options: Vec::new(),
+            unlogged: false,
+            on_commit: OnCommit::default(),
+            materialized: None,
+            comment: None,
+        }
+    }
+
     /// The tables that its foreign keys refer to, one for each.
     pub fn parents(&self) -> impl Iterator<Item = Oid> {
         self.constraints.iter().filter_map(|constraint| match constraint.rule {

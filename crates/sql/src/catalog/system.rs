@@ -13,9 +13,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use super::object::{BOOTSTRAP_ROLE, Column, Expression, PG_CATALOG, Placing, RowsAt, Sequence, Table, View};
+use super::object::{BOOTSTRAP_ROLE, Column, Expression, PG_CATALOG, Sequence, Table, View};
 use crate::func::quote_ident;
-use crate::storage::classes::{ClassSize, ObjectId};
 use crate::types::{Oid, Type, oid};
 
 /// The schema `information_schema`.
@@ -85,7 +84,9 @@ fn system() -> &'static System {
             let [name, number, column, ty, present] = fields[..] else { panic!("a column of {line}") };
             let number: Oid = number.parse().expect("a relation's oid");
             names.insert((PG_CATALOG, name), number);
-            let relation = relations.entry(number).or_insert_with(|| system_table(number, name));
+            let relation = relations
+                .entry(number)
+                .or_insert_with(|| Table::empty(number, name, PG_CATALOG, BOOTSTRAP_ROLE));
             let column = Column::new(column, Type::of(ty.parse().expect("a type's oid")));
             relation.columns.push(if present == "t" { column.not_null() } else { column });
         }
@@ -140,34 +141,12 @@ fn views() -> Vec<(ViewName, String)> {
     views
 }
 
-fn system_table(oid: Oid, name: &str) -> Table {
-    Table {
-        oid,
-        name: name.to_string(),
-        schema: PG_CATALOG,
-        owner: BOOTSTRAP_ROLE,
-        columns: Vec::new(),
-        key: Vec::new(),
-        placing: Placing::default(),
-        rows: RowsAt { object: ObjectId(oid), size: ClassSize { words: 2, body: 16 } },
-        overflow: None,
-        constraints: Vec::new(),
-        row_type: 0,
-        grants: Vec::new(),
-        options: Vec::new(),
-        unlogged: false,
-        on_commit: Default::default(),
-        materialized: None,
-        comment: None,
-    }
-}
-
 /// A sequence as a table of one row.
 pub(crate) fn of_sequence(sequence: &Sequence) -> Table {
     let columns = [("last_value", oid::INT8), ("log_cnt", oid::INT8), ("is_called", oid::BOOL)];
     let columns = columns.map(|(name, ty)| Column::new(name, Type::of(ty)).not_null());
-    let (schema, owner, columns) = (sequence.schema, sequence.owner, columns.to_vec());
-    Table { schema, owner, columns, ..system_table(sequence.oid, &sequence.name) }
+    let empty = Table::empty(sequence.oid, &sequence.name, sequence.schema, sequence.owner);
+    Table { columns: columns.to_vec(), ..empty }
 }
 
 /// The system's relation of this name; `pg_catalog` is looked at first where no schema is told.

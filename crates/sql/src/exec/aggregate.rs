@@ -57,7 +57,7 @@ impl<'p> Exec<'p> {
             sort(self.interrupt, &mut running.waiting, |a, b| compare_values(keys(), &a.0, &b.0))?;
         }
         for (_, args) in &running.waiting {
-            self.look_up()?;
+            self.yield_point()?;
             running.state.add(&ctx, args)?;
         }
         running.state.finish(&ctx)
@@ -76,7 +76,7 @@ impl<'p> Exec<'p> {
         let mut groups: Vec<Vec<Vec<Running>>> = group.sets.iter().map(|_| Vec::new()).collect();
         let fresh = || group.aggregates.iter().map(|call| self.running(call)).collect::<Result<Vec<_>>>();
         self.run_node(node, row, outer, &mut |row| {
-            self.look_up()?;
+            self.yield_point()?;
             let env = Env { row, outer };
             let keys = group.keys.iter().map(|(expr, _)| self.eval(expr, &env)).collect::<Result<Row>>()?;
             for (at, set) in group.sets.iter().enumerate() {

@@ -54,7 +54,7 @@ impl<'p> Exec<'p> {
         self.ctes(&insert.ctes, outer)?;
         let mut count = 0;
         let mut put = |source: Row| -> Result<bool> {
-            self.look_up()?;
+            self.yield_point()?;
             let mut row = self.eval_list(&insert.values, &Env { row: &source, outer })?;
             self.complete(&insert.target, &mut row)?;
             if let Some(row) = self.insert_or_update(insert, row, outer)? {
@@ -182,7 +182,7 @@ impl<'p> Exec<'p> {
         let set = update.target.set_by(update.set.iter().map(|(column, _)| *column));
         let mut count = 0;
         for (key, mut row, mut new) in changes {
-            self.look_up()?;
+            self.yield_point()?;
             if self.own.has(table.oid, &key) {
                 continue;
             }
@@ -214,7 +214,7 @@ impl<'p> Exec<'p> {
         let width = table.columns.len();
         let mut count = 0;
         for (key, row) in self.targets(&delete.from, delete.slots, width, outer)? {
-            self.look_up()?;
+            self.yield_point()?;
             let old = Found { key, values: row[..width].to_vec() };
             if !self.own.has(table.oid, &old.key) && self.delete_row(table, &old)? {
                 count += 1;
@@ -236,7 +236,7 @@ impl<'p> Exec<'p> {
         })?;
         let mut count = 0;
         for row in &found {
-            self.look_up()?;
+            self.yield_point()?;
             count += u64::from(self.merge_row(merge, row, outer)?);
         }
         Ok(count)

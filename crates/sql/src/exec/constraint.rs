@@ -120,7 +120,7 @@ impl Exec<'_> {
         }
         let (mut found, mut cursor) = (0, Cursor::default());
         while !cursor.done && found < 2 {
-            self.look_up()?;
+            self.yield_point()?;
             let rows = self.store.scan(table, &Range::default(), Purpose::Read, &mut cursor, 256)?;
             found += rows.iter().filter(|other| unchanged(table, columns, row, &other.values)).count();
         }
@@ -131,7 +131,7 @@ impl Exec<'_> {
     fn check_distinct(&self, table: &Arc<Table>, (columns, index): (&[u16], u32)) -> Result<()> {
         let mut cursor = Cursor::default();
         while !cursor.done {
-            self.look_up()?;
+            self.yield_point()?;
             for row in self.store.scan(table, &Range::default(), Purpose::Read, &mut cursor, 256)? {
                 if self.is_twice(table, (columns, index), &row.values)? {
                     let name = self.store.object(index).map_or(String::new(), |it| it.name().to_owned());
@@ -193,7 +193,7 @@ impl Exec<'_> {
                 return Ok(kept);
             }
             for waiting in noted {
-                self.look_up()?;
+                self.yield_point()?;
                 let Ok(child) = self.table(waiting.table) else { continue };
                 let found = child.constraints.iter().find(|constraint| constraint.oid == waiting.constraint);
                 let Some(constraint) = found else { continue };
@@ -291,7 +291,7 @@ impl Exec<'_> {
         let all: Vec<u16> = (0..child.columns.len() as u16).collect();
         let mut cursor = Cursor::default();
         while !cursor.done {
-            self.look_up()?;
+            self.yield_point()?;
             let batch = self.store.scan(child, &Range::default(), Purpose::Read, &mut cursor, 256)?;
             if batch.iter().any(|found| unchanged(child, &all, &found.values, row)) {
                 return Ok(true);
@@ -354,7 +354,7 @@ impl Exec<'_> {
         };
         let (mut found, mut cursor) = (Vec::new(), Cursor::default());
         while !cursor.done && found.len() < most {
-            self.look_up()?;
+            self.yield_point()?;
             let batch = self.store.scan(child, &range, Purpose::Read, &mut cursor, 256)?;
             found.extend(batch.into_iter().filter(|row| fits(&row.values)));
         }
@@ -499,7 +499,7 @@ impl Exec<'_> {
         };
         let mut cursor = Cursor::default();
         while !cursor.done {
-            self.look_up()?;
+            self.yield_point()?;
             for row in self.store.scan(child, &Range::default(), Purpose::Read, &mut cursor, 256)? {
                 self.check_child(child, &key, &row.values)?;
             }

@@ -233,9 +233,9 @@ fn copied_query(copy: &Copy) -> Result<Statement> {
         }
         CopySource::Table(path, columns) => (path, columns),
     };
-    let names: Vec<String> = columns.iter().map(|name| super::system::quoted(&name.text)).collect();
+    let names: Vec<String> = columns.iter().map(|name| crate::func::quote_ident(&name.text)).collect();
     let list = if names.is_empty() { "*".to_string() } else { names.join(", ") };
-    let table: Vec<String> = path.parts.iter().map(|part| super::system::quoted(part)).collect();
+    let table: Vec<String> = path.parts.iter().map(|part| crate::func::quote_ident(part)).collect();
     let parsed = crate::parse::parse(&format!("SELECT {list} FROM {}", table.join(".")))?;
     let one = parsed.into_iter().next();
     one.map(|one| one.statement).ok_or_else(|| SqlError::unsupported("COPY", missing::STATEMENTS))

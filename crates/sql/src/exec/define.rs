@@ -234,7 +234,7 @@ impl<S: Store> LocalSession<S> {
 
     /// An object's name, with its schema where the search path does not lead there.
     pub(crate) fn visible_name(&self, object: &Object) -> String {
-        let name = crate::exec::system::quoted(object.name());
+        let name = crate::func::quote_ident(object.name());
         let known: Vec<Oid> = self.search_path().iter().filter_map(|name| self.store.schema(name)).collect();
         let place = known.iter().position(|schema| *schema == object.schema());
         let is_there = |schema: &Oid| match object {
@@ -243,7 +243,7 @@ impl<S: Store> LocalSession<S> {
         };
         let is_hidden = place.is_none_or(|place| known[..place].iter().any(is_there));
         match self.store.object(object.schema()).filter(|_| is_hidden) {
-            Some(schema) => format!("{}.{name}", crate::exec::system::quoted(schema.name())),
+            Some(schema) => format!("{}.{name}", crate::func::quote_ident(schema.name())),
             None => name,
         }
     }

@@ -435,12 +435,16 @@ impl SessionHost for EngineStore {
         EngineStore::rest(self);
     }
 
-    fn lend(&self) {
-        // In the middle of a step it is in use.
-        let slot = self.slot.try_borrow().ok();
-        if slot.is_some_and(|slot| slot.as_ref().is_some_and(Slot::lend)) {
+    fn lend(&self) -> bool {
+        let is_wanted = self.host.slots.is_wanted();
+        // In the middle of a step the slot is in use.
+        if is_wanted
+            && let Ok(slot) = self.slot.try_borrow()
+            && slot.as_ref().is_some_and(Slot::lend)
+        {
             self.holding.rests();
         }
+        is_wanted
     }
 
     fn host(&self) -> Option<&Arc<SqlHost>> {

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use super::{Env, Exec, Row};
 use crate::error::{Result, SqlError, SqlState};
-use crate::tree::DomainCheck;
-use crate::tree::{Const, Expr, Head, RowOp, Subquery, SubqueryKind};
+use crate::tree::{Const, DomainCheck, Expr, Head, RowOp, Subquery, SubqueryKind};
 use crate::types::cast::{apply_modifier, cast_value};
 use crate::types::value::{Array, Dimension, Record, Value};
 use crate::types::{Oid, order};

@@ -126,14 +126,14 @@ impl<'p> Exec<'p> {
 
     /// At every row of every loop: learns that the statement shall end, and lets others have its worker.
     #[inline]
-    fn look_up(&self) -> Result<()> {
+    fn yield_point(&self) -> Result<()> {
         self.store.lend();
         self.interrupt.check()
     }
 
     /// Whether a condition is true (NULL is not). Every row of every loop passes here.
     pub(crate) fn holds(&self, condition: Option<&'p Expr>, env: &Env<'_>) -> Result<bool> {
-        self.look_up()?;
+        self.yield_point()?;
         match condition {
             None => Ok(true),
             Some(condition) => {

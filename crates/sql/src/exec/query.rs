@@ -107,7 +107,7 @@ impl<'p> Exec<'p> {
         let total = sorted.len();
         let mut last: Option<Row> = None;
         for (at, mut row) in sorted.into_iter().enumerate() {
-            self.look_up()?;
+            self.yield_point()?;
             if window.full() {
                 let tied = query.with_ties
                     && last
@@ -289,7 +289,7 @@ impl<'p> Exec<'p> {
             if round.is_empty() {
                 return Ok(());
             }
-            self.look_up()?;
+            self.yield_point()?;
             let working = Rc::new(std::mem::take(&mut round));
             self.cte_rows.borrow_mut()[id] = Some(working);
             // What the step keeps of queries in it may depend on the working rows.
@@ -468,7 +468,7 @@ impl<'p> Exec<'p> {
         let ctx = self.ctx.for_call(&call.head.types, call.head.result);
         let mut rows = Vec::new();
         for row in call.head.function.call_set(&ctx, &args)? {
-            self.look_up()?;
+            self.yield_point()?;
             rows.push(row?);
         }
         Ok(rows)

@@ -4,8 +4,9 @@
 //! Invariants:
 //! 1. What is written with types is read as the same object. A name that several have is written with its
 //!    schema, as in PostgreSQL, and not read.
-use super::system::{SessionSystem, quoted};
+use super::system::SessionSystem;
 use crate::error::{Result, SqlError, SqlState};
+use crate::func::quote_ident;
 use crate::func::{self, System as _};
 use crate::types::{Oid, Type, oid};
 
@@ -103,12 +104,12 @@ pub(super) fn written(on: &SessionSystem<'_>, reg: Oid, number: Oid) -> Option<S
     Some(match reg {
         oid::REGPROC => {
             let name = func::function(number)?.name;
-            format!("{}{}", schema(func::functions(name).len() == 1), quoted(name))
+            format!("{}{}", schema(func::functions(name).len() == 1), quote_ident(name))
         }
         oid::REGPROCEDURE => {
             let function = func::function(number)?;
             let types: Vec<String> = function.arguments.iter().map(|oid| ty(*oid)).collect();
-            format!("{}({})", quoted(function.name), types.join(","))
+            format!("{}({})", quote_ident(function.name), types.join(","))
         }
         oid::REGOPER => {
             let name = func::operator(number)?.name;

@@ -176,8 +176,11 @@ pub trait SessionHost {
     /// The statement waits for something that is no row: others may have its worker meanwhile.
     fn rest(&self) {}
 
-    /// The statement is at a point where others may have its worker, if they have waited for one.
-    fn lend(&self) {}
+    /// The statement is at a point where others may have its worker, if they have waited for one for a while;
+    /// whether anybody waits.
+    fn lend(&self) -> bool {
+        false
+    }
 
     /// The host, for what is of all its sessions; nothing without one.
     fn host(&self) -> Option<&Arc<SqlHost>> {

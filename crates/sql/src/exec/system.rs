@@ -15,7 +15,7 @@ use super::system_tables::{self, INFORMATION_SCHEMA, calls};
 use crate::bind::{Collation, catalog_type};
 use crate::catalog::object::Object;
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::System;
+use crate::func::{System, quote_ident};
 use crate::session::SessionStart;
 use crate::tree::OutColumn;
 use crate::types::value::Value;
@@ -100,15 +100,6 @@ pub(super) fn oid_of(value: Option<&Value>) -> Oid {
     value.and_then(Value::as_i64).unwrap_or(0) as Oid
 }
 
-/// An identifier as SQL would have to write it.
-pub(crate) fn quoted(name: &str) -> String {
-    let plain = |(at, c): (usize, char)| c.is_ascii_lowercase() || c == '_' || (at > 0 && c.is_ascii_digit());
-    if !name.is_empty() && name.chars().enumerate().all(plain) && !crate::parse::needs_quotes(name) {
-        return name.to_string();
-    }
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 impl SessionSystem<'_> {
     pub(super) fn schemas(&self) -> Vec<Oid> {
         self.search_path.iter().filter_map(|name| self.store.schema(name)).collect()
@@ -160,16 +151,16 @@ impl SessionSystem<'_> {
     pub(super) fn shown(&self, oid: Oid) -> Option<String> {
         if let Some(relation) = system_tables::by_oid(oid) {
             let schema = if relation.schema() == INFORMATION_SCHEMA { "information_schema." } else { "" };
-            return Some(format!("{schema}{}", quoted(relation.name())));
+            return Some(format!("{schema}{}", quote_ident(relation.name())));
         }
         let object = self.store.object(oid)?;
         let name = match &*object {
-            Object::Type(user) if user.array == oid => format!("{}[]", quoted(&user.name)),
-            other => quoted(other.name()),
+            Object::Type(user) if user.array == oid => format!("{}[]", quote_ident(&user.name)),
+            other => quote_ident(other.name()),
         };
         let schema = self.store.object(object.schema());
         Some(match (self.is_visible(&object), schema) {
-            (false, Some(schema)) => format!("{}.{name}", quoted(schema.name())),
+            (false, Some(schema)) => format!("{}.{name}", quote_ident(schema.name())),
             _ => name,
         })
     }
@@ -177,8 +168,8 @@ impl SessionSystem<'_> {
     /// A name with its schema.
     pub(super) fn qualified(&self, schema: Oid, name: &str) -> String {
         match self.store.object(schema) {
-            Some(schema) => format!("{}.{}", quoted(schema.name()), quoted(name)),
-            None => quoted(name),
+            Some(schema) => format!("{}.{}", quote_ident(schema.name()), quote_ident(name)),
+            None => quote_ident(name),
         }
     }
 
@@ -319,8 +310,8 @@ impl SessionSystem<'_> {
                 && sequence.owned_by == Some((table.oid, at as u16))
             {
                 let schema =
-                    self.store.object(sequence.schema).map_or(String::new(), |s| quoted(s.name()) + ".");
-                return Ok(Value::text(schema + &quoted(&sequence.name)));
+                    self.store.object(sequence.schema).map_or(String::new(), |s| quote_ident(s.name()) + ".");
+                return Ok(Value::text(schema + &quote_ident(&sequence.name)));
             }
         }
         Ok(Value::Null)

@@ -295,8 +295,10 @@ impl<'p> Exec<'p> {
         let (mut cursor, mut size) = (Cursor::default(), self.first_batch.get());
         let mut own = self.own.seen_by(&self.ctx, &scan.table, range, scan.lock.is_some());
         while !cursor.done {
-            self.look_up()?;
-            let batch = self.store.scan(&scan.table, range, purpose, &mut cursor, size);
+            self.interrupt.check()?;
+            // Where others wait for the worker a step is short: rows of other hosts take messages.
+            let most = if self.store.lend() { BATCH_FIRST } else { BATCH_MOST };
+            let batch = self.store.scan(&scan.table, range, purpose, &mut cursor, size.min(most));
             let batch = batch.map_err(|error| not_available(scan, error))?;
             for found in own.through(batch, cursor.done) {
                 if seen.as_mut().is_some_and(|seen| !seen.insert(found.key)) {
@@ -423,7 +425,7 @@ impl<'p> Exec<'p> {
         })?;
         let mut used = vec![false; inner.len()];
         let more = self.run_node(&join.outer, row, outer, &mut |row| {
-            self.look_up()?;
+            self.yield_point()?;
             let mut key = Vec::with_capacity(types.len());
             for (expr, _, _) in &join.keys {
                 key.push(self.eval(expr, &Env { row, outer })?);

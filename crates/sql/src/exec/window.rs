@@ -42,7 +42,7 @@ impl<'p> Exec<'p> {
     fn window(&self, call: &'p WindowCall, rows: &[Row], outer: Option<&Env<'_>>) -> Result<Vec<Value>> {
         let mut keyed = Vec::with_capacity(rows.len());
         for (number, row) in rows.iter().enumerate() {
-            self.look_up()?;
+            self.yield_point()?;
             let env = Env { row, outer };
             let partition =
                 call.partition.iter().map(|(expr, _)| self.eval(expr, &env)).collect::<Result<Row>>()?;

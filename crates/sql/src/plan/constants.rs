@@ -6,8 +6,7 @@
 
 use crate::error::{Result, SqlError};
 use crate::func::{Body, EvalContext, FunctionKind, Volatility};
-use crate::tree::BoundStatement;
-use crate::tree::{Const, Expr, Head};
+use crate::tree::{BoundStatement, Const, Expr, Head};
 use crate::types::value::Value;
 
 /// The first error among the statement's constant parts.

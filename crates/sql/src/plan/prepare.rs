@@ -8,9 +8,9 @@ use crate::catalog::object::{Indexed, Object};
 use crate::catalog::privilege::{self, Need};
 use crate::catalog::view::CatalogView;
 use crate::error::SqlError;
-use crate::tree::BoundStatement;
 use crate::tree::{
-    Body, Change, Cte, CteKind, DistinctOn, Expr, From, Late, Query, Select, SortKey, SubqueryKind,
+    Body, BoundStatement, Change, Cte, CteKind, DistinctOn, Expr, From, Late, Query, Select, SortKey,
+    SubqueryKind,
 };
 use crate::types::Oid;
 

@@ -238,6 +238,11 @@ impl Slots {
         self.workers.idle()
     }
 
+    /// Whether somebody waits for a worker. Costs a load.
+    pub fn is_wanted(&self) -> bool {
+        self.workers.is_wanted()
+    }
+
     /// Waits for a worker and begins a transaction. `goes_on` is asked now and then while it waits.
     ///
     /// # Errors
@@ -477,9 +482,9 @@ impl Slot {
     }
 
     /// Between two steps of a statement: gives its worker back if others have waited for one for a while, and
-    /// says whether it did. Costs a load if nobody waits.
+    /// says whether it did.
     pub fn lend(&self) -> bool {
-        self.slots.workers.is_wanted() && self.in_room(|room| Ok(room.lend())).unwrap_or(false)
+        self.in_room(|room| Ok(room.lend())).unwrap_or(false)
     }
 
     /// Runs a job in the transaction. After an error of the engine (40001 and the like) the transaction can

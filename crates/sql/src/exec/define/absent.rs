@@ -4,8 +4,8 @@ use crate::bind::type_text;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
-use crate::exec::system::quoted;
 use crate::exec::system_tables;
+use crate::func::quote_ident;
 use crate::func::{FunctionKind, cast, functions, operators};
 use crate::missing;
 use crate::parse::ast::{Absent, DropAbsent, Path, TypeName};
@@ -95,7 +95,7 @@ impl<S: Store> LocalSession<S> {
             let what = format_args!("DROP {} of a built-in one", kind.to_uppercase());
             return Err(match is_own {
                 true => SqlError::unsupported(what, missing::REMAKE),
-                false => required(&format!("{kind} {}", quoted(name))),
+                false => required(&format!("{kind} {}", quote_ident(name))),
             });
         }
         let what = match kind {

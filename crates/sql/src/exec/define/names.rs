@@ -20,7 +20,7 @@ use crate::catalog::object::{Column, Expression, Object, Rule, Table, UserTypeKi
 use crate::error::Result;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
-use crate::exec::system::quoted;
+use crate::func::quote_ident;
 use crate::func::quote_literal;
 use crate::parse::ast;
 use crate::parse::{Tok, Token, may_name_column};
@@ -208,7 +208,7 @@ impl<S: Store> LocalSession<S> {
                 Meant::Moment(text) => (Some(quote_literal(text)), end),
                 Meant::Type(oid) => (self.full_name(*oid), end),
                 Meant::Column(_, number) => (own.and_then(|table| column_name(table, *number)), end),
-                Meant::Row(_) => (own.map(|table| quoted(&table.name)), end),
+                Meant::Row(_) => (own.map(|table| quote_ident(&table.name)), end),
                 Meant::Relation(oid) => self.in_from(*oid, &tokens, (sql, end), before),
             };
             if let Some(new) = new {
@@ -224,7 +224,7 @@ impl<S: Store> LocalSession<S> {
     fn full_name(&self, oid: Oid) -> Option<String> {
         let object = self.store.object(oid)?;
         let schema = self.store.object(object.schema())?;
-        Some(format!("{}.{}", quoted(schema.name()), quoted(object.name())))
+        Some(format!("{}.{}", quote_ident(schema.name()), quote_ident(object.name())))
     }
 
     /// A relation of a FROM list, with the aliases that keep names what they were; and the token behind
@@ -254,8 +254,8 @@ impl<S: Store> LocalSession<S> {
         let wanted: Vec<String> = new.iter().map(name_of).collect();
         let differ = wanted.iter().zip(&new).any(|(wanted, (_, name))| wanted != name);
         if differ {
-            let list: Vec<String> = wanted.iter().map(|name| quoted(name)).collect();
-            return (Some(format!("{full} {}({})", quoted(called), list.join(", "))), alias_end);
+            let list: Vec<String> = wanted.iter().map(|name| quote_ident(name)).collect();
+            return (Some(format!("{full} {}({})", quote_ident(called), list.join(", "))), alias_end);
         }
         match alias {
             // An alias with a list that says nothing new stays.
@@ -263,7 +263,7 @@ impl<S: Store> LocalSession<S> {
                 Some(full + &sql[tokens[end - 1].end as usize..tokens[alias_end - 1].end as usize]),
                 alias_end,
             ),
-            None if called != now.name() => (Some(format!("{full} {}", quoted(called))), end),
+            None if called != now.name() => (Some(format!("{full} {}", quote_ident(called))), end),
             None => (Some(full), end),
         }
     }
@@ -291,7 +291,7 @@ fn bind_query(binder: &Binder<'_>, sql: &str) -> Result<()> {
 
 fn column_name(table: &Table, number: i16) -> Option<String> {
     let column = table.columns.get(usize::try_from(number - 1).ok()?)?;
-    (!column.dropped).then(|| quoted(&column.name))
+    (!column.dropped).then(|| quote_ident(&column.name))
 }
 
 /// The columns that a relation shows, with their numbers from 0.

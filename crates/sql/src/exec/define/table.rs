@@ -2,15 +2,14 @@
 use std::sync::Arc;
 
 use super::storing::{check_column_name, store_in};
-use crate::catalog::object::{Column, Expression, Identity, Object, OnCommit, Placing, RowsAt, Table};
+use crate::catalog::object::{Column, Expression, Identity, Object, OnCommit, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
-use crate::exec::system::quoted;
+use crate::func::quote_ident;
 use crate::func::quote_literal;
 use crate::missing;
 use crate::parse::ast::{self, ColumnDef, ConstraintKind, Ident, Statement, TableElement};
-use crate::storage::classes::{ClassSize, ObjectId};
 use crate::tree::OutColumn;
 use crate::types::{Oid, Type, oid};
 
@@ -104,26 +103,7 @@ pub(super) fn duplicate_column(name: &str) -> SqlError {
 impl<S: Store> LocalSession<S> {
     /// A table without columns.
     pub(super) fn empty_table(&self, schema: Oid, name: &str) -> Result<Table> {
-        let oid = self.store.new_oid(schema)?;
-        let table = Table {
-            oid,
-            name: name.to_string(),
-            schema,
-            owner: self.role(),
-            columns: Vec::new(),
-            key: Vec::new(),
-            placing: Placing::default(),
-            rows: RowsAt { object: ObjectId(oid), size: ClassSize { words: 2, body: 16 } },
-            overflow: None,
-            constraints: Vec::new(),
-            row_type: 0,
-            grants: Vec::new(),
-            options: Vec::new(),
-            unlogged: false,
-            on_commit: OnCommit::default(),
-            materialized: None,
-            comment: None,
-        };
+        let table = Table::empty(self.store.new_oid(schema)?, name, schema, self.role());
         let grants = self.first_list(&Object::Table(table.clone()));
         Ok(Table { grants, ..table })
     }
@@ -337,8 +317,8 @@ impl<S: Store> LocalSession<S> {
         sequence.grants = self.first_list(&Object::Sequence(sequence.clone()));
         let oid = sequence.oid;
         self.store.create(Object::Sequence(sequence))?;
-        let schema = self.store.object(in_schema).map_or(String::new(), |s| quoted(s.name()) + ".");
-        Ok((oid, schema + &quoted(&name)))
+        let schema = self.store.object(in_schema).map_or(String::new(), |s| quote_ident(s.name()) + ".");
+        Ok((oid, schema + &quote_ident(&name)))
     }
 
     pub(super) fn create_table_as(&mut self, statement: &Statement) -> Result<String> {

@@ -76,9 +76,7 @@ impl Holding {
             rests: Cell::new(false),
         }
     }
-}
 
-impl Holding {
     /// The transaction has no worker, and may have no number of its own.
     pub(super) fn rests(&self) {
         self.rests.set(true);

@@ -13,8 +13,7 @@ use crate::missing;
 use crate::parse::ast::{self, Path, Statement};
 use crate::plan::PlannedStatement;
 use crate::session::{ColumnDescription, Formats, Sink, TransactionState};
-use crate::tree::BoundStatement;
-use crate::tree::{Cte, CteKind, Expr, OutColumn};
+use crate::tree::{BoundStatement, Cte, CteKind, Expr, OutColumn};
 use crate::types::value::Value;
 use crate::types::{Oid, Type};
 

@@ -8,7 +8,8 @@ use crate::exec::privilege;
 use crate::exec::session::LocalSession;
 use crate::exec::session::settings::list;
 use crate::exec::store::Store;
-use crate::exec::system::{quoted, text_column};
+use crate::exec::system::text_column;
+use crate::func::quote_ident;
 use crate::parse::ast::{SetValue, Statement};
 use crate::session::{ColumnDescription, Formats, Sink, TransactionState};
 use crate::tree::OutColumn;
@@ -47,7 +48,7 @@ impl<S: Store> LocalSession<S> {
             SetValue::Default => self.shared.variables.borrow_mut().reset(name),
             SetValue::List(list) => {
                 let joined = if name.eq_ignore_ascii_case("search_path") {
-                    list.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(", ")
+                    list.iter().map(|part| quote_ident(part)).collect::<Vec<_>>().join(", ")
                 } else {
                     list.join(", ")
                 };
@@ -156,7 +157,7 @@ impl<S: Store> LocalSession<S> {
         self.with_context(|ctx, _| {
             rows.iter().try_for_each(|row| {
                 let values: Row = row.iter().map(|text| Value::text(text.as_str())).collect();
-                sink.row(&ctx, &values)
+                self.give(&ctx, &values, sink)
             })
         })
     }

@@ -13,7 +13,8 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Row;
 use crate::exec::privilege;
 use crate::exec::signal;
-use crate::exec::system::{SessionSystem, oid_of, quoted, text_of};
+use crate::exec::system::{SessionSystem, oid_of, text_of};
+use crate::func::quote_ident;
 use crate::func::{EvalContext, NoSystem, Settings};
 use crate::missing;
 use crate::types::value::{Array, Value};
@@ -386,7 +387,7 @@ impl SessionSystem<'_> {
         let Some(function) = crate::func::function(number) else { return Value::Null };
         let one = |(at, ty): (usize, &Oid)| {
             let name = function.argument_names.get(at).filter(|name| !name.is_empty());
-            let name = name.map_or(String::new(), |name| format!("{} ", quoted(name)));
+            let name = name.map_or(String::new(), |name| format!("{} ", quote_ident(name)));
             let last = function.variadic != 0 && at + 1 == function.arguments.len();
             let variadic = if last { "VARIADIC " } else { "" };
             format!("{variadic}{name}{}", self.format_type(Type::of(*ty)))
@@ -395,7 +396,7 @@ impl SessionSystem<'_> {
         let outputs = function
             .columns
             .iter()
-            .map(|(name, ty)| format!("OUT {} {}", quoted(name), self.format_type(Type::of(*ty))));
+            .map(|(name, ty)| format!("OUT {} {}", quote_ident(name), self.format_type(Type::of(*ty))));
         Value::text(inputs.chain(outputs).collect::<Vec<_>>().join(", "))
     }
 
@@ -464,7 +465,7 @@ impl SessionSystem<'_> {
 
     /// What an access list that is NULL stands for.
     fn default_privileges(&self, kind: &str, owner: Oid) -> Result<Value> {
-        let owner = quoted(&self.user_name(owner));
+        let owner = quote_ident(&self.user_name(owner));
         let (own, everybody) = match kind {
             "r" => ("arwdDxt", ""),
             "s" => ("rwU", ""),

@@ -4,7 +4,7 @@ use super::Look;
 use crate::catalog::object::Grant;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege::{self, PRIVILEGES};
-use crate::exec::system::quoted;
+use crate::func::quote_ident;
 use crate::types::value::Value;
 use crate::types::{Oid, oid};
 
@@ -20,7 +20,7 @@ pub(super) fn acl(look: &Look<'_>, grants: &[Grant]) -> Value {
     }
     let name = |oid: Oid| match oid {
         0 => String::new(),
-        oid => look.system.store.object(oid).map_or(oid.to_string(), |role| quoted(role.name())),
+        oid => look.system.store.object(oid).map_or(oid.to_string(), |role| quote_ident(role.name())),
     };
     let item = |grant: &Grant| {
         let mut letters = String::new();

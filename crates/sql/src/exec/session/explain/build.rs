@@ -10,13 +10,13 @@ use super::print::{Prop, text};
 use crate::exec::measure::{BODY, DISTINCT, GROUPED, address};
 use crate::exec::rows;
 use crate::exec::session::explain::Context;
-use crate::exec::system::quoted;
 use crate::exec::system_tables::deparse::direction;
+use crate::func::quote_ident;
 use crate::parse::ast::SetKind;
 use crate::plan::PlannedStatement;
-use crate::tree::BoundStatement;
 use crate::tree::{
-    Body, Change, Cte, CteKind, DistinctOn, Expr, From, Names, OutColumn, Query, Select, SortKey,
+    Body, BoundStatement, Change, Cte, CteKind, DistinctOn, Expr, From, Names, OutColumn, Query, Select,
+    SortKey,
 };
 use crate::types::Type;
 
@@ -378,13 +378,13 @@ impl<'a> Builder<'a> {
     fn columns_of(&self, query: &'a Query) -> Vec<String> {
         match &query.body {
             Body::Set { left, .. } => self.columns_of(left),
-            Body::Values(_) => query.columns.iter().map(|column| quoted(&column.name)).collect(),
+            Body::Values(_) => query.columns.iter().map(|column| quote_ident(&column.name)).collect(),
             Body::Select(select) => {
                 let mut levels = self.levels.clone();
                 levels.push((&select.names, Some(&**select)));
                 let shown = |(column, target): (&OutColumn, &Expr)| {
                     let shown = self.context.shown(&levels, target, column.ty, (true, &self.plans), None);
-                    shown.unwrap_or_else(|| quoted(&column.name))
+                    shown.unwrap_or_else(|| quote_ident(&column.name))
                 };
                 query.columns.iter().zip(&select.targets).map(shown).collect()
             }
@@ -401,7 +401,9 @@ impl<'a> Builder<'a> {
                     let ty = Type::of(key.ty);
                     self.context.shown(&levels, &select.targets[key.column], ty, (true, &self.plans), None)
                 }
-                _ => Some(query.columns.get(key.column).map_or(String::new(), |column| quoted(&column.name))),
+                _ => Some(
+                    query.columns.get(key.column).map_or(String::new(), |column| quote_ident(&column.name)),
+                ),
             };
             let name = name.unwrap_or_else(|| format!("column{}", key.column + 1));
             // What is computed below stands in parentheses.

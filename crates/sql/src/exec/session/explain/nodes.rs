@@ -4,7 +4,7 @@ use super::build::{Builder, Item};
 use super::estimate::{PER_CHECK, PER_ROW};
 use super::print::{Prop, text};
 use crate::exec::measure::address;
-use crate::exec::system::quoted;
+use crate::func::quote_ident;
 use crate::plan::{HashKind, Node};
 use crate::tree::{Body, Expr, Query, SetCall};
 use crate::types::Oid;
@@ -39,7 +39,7 @@ impl<'a> Builder<'a> {
                 let (width, cost) = (8 * width, rows * PER_ROW);
                 let kind = if self.recursing.contains(id) { "WorkTable Scan" } else { "CTE Scan" };
                 let mut item = Item { kind, rows, width, cost, ..Item::default() };
-                item.title = format!("{kind} on {}", aliased(&quoted(&name), &quoted(&alias)));
+                item.title = format!("{kind} on {}", aliased(&quote_ident(&name), &quote_ident(&alias)));
                 item.about = vec![("CTE Name", text(name)), ("Alias", text(alias))];
                 self.condition(&mut item, "Filter", filter.as_ref(), false);
                 item
@@ -118,12 +118,13 @@ impl<'a> Builder<'a> {
         let inner = self.query(query);
         if inner.kind == "Values Scan" && inner.children.is_empty() {
             let mut item = inner;
-            item.title = format!("Values Scan on {}", quoted(&alias));
+            item.title = format!("Values Scan on {}", quote_ident(&alias));
             item.about = vec![("Alias", text(alias))];
             self.condition(&mut item, "Filter", filter, false);
             return item;
         }
-        let mut item = self.over("Subquery Scan", &format!("Subquery Scan on {}", quoted(&alias)), inner);
+        let mut item =
+            self.over("Subquery Scan", &format!("Subquery Scan on {}", quote_ident(&alias)), inner);
         item.children[0].relation = Some("Subquery");
         item.about = vec![("Alias", text(alias))];
         self.condition(&mut item, "Filter", filter, false);
@@ -150,7 +151,11 @@ impl<'a> Builder<'a> {
             cost: rows.max(1.0) * PER_ROW,
             ..Item::default()
         };
-        let shown = if name.is_empty() { quoted(&alias) } else { aliased(&quoted(name), &quoted(&alias)) };
+        let shown = if name.is_empty() {
+            quote_ident(&alias)
+        } else {
+            aliased(&quote_ident(name), &quote_ident(&alias))
+        };
         item.title = format!("Function Scan on {shown}");
         if !name.is_empty() {
             item.about.push(("Function Name", text(name)));
@@ -173,14 +178,14 @@ impl<'a> Builder<'a> {
     pub(super) fn qualified(&self, oid: Oid, name: &str) -> String {
         match self.context.store.object(oid) {
             Some(object) => self.context.system.qualified(object.schema(), name),
-            None => quoted(name),
+            None => quote_ident(name),
         }
     }
 
     pub(super) fn relation(&self, oid: Oid, table: &str, alias: &str) -> String {
         let name = match self.context.verbose {
             true => self.qualified(oid, table),
-            false => quoted(table),
+            false => quote_ident(table),
         };
         aliased(&name, if alias == table { "" } else { alias })
     }

@@ -5,7 +5,7 @@ use super::conditions::{conjuncts, joined_by_and};
 use super::estimate::{PER_ROW, selected, width_of_table};
 use super::print::text;
 use crate::catalog::object::{Index, Indexed};
-use crate::exec::system::quoted;
+use crate::func::quote_ident;
 use crate::plan::{KeyPart, Path, Scan};
 use crate::tree::{Expr, SubqueryKind};
 
@@ -26,14 +26,14 @@ impl<'a> Builder<'a> {
             Path::Full => (format!("Seq Scan on {on}"), "Seq Scan", Vec::new()),
             Path::Index { index, reverse, .. } => {
                 let back = if *reverse { " Backward" } else { "" };
-                let title = format!("Index Scan{back} using {} on {on}", quoted(&index.name));
+                let title = format!("Index Scan{back} using {} on {on}", quote_ident(&index.name));
                 let scan_direction = if *reverse { "Backward" } else { "Forward" };
                 item.about.push(("Scan Direction", text(scan_direction)));
                 (title, "Index Scan", vec![index])
             }
             Path::Points { index, .. } | Path::Elements { index, .. } => {
                 item.about.push(("Scan Direction", text("Forward")));
-                (format!("Index Scan using {} on {on}", quoted(&index.name)), "Index Scan", vec![index])
+                (format!("Index Scan using {} on {on}", quote_ident(&index.name)), "Index Scan", vec![index])
             }
             Path::Any(_) => (format!("Bitmap Heap Scan on {on}"), "Bitmap Heap Scan", Vec::new()),
         };
@@ -94,7 +94,7 @@ impl<'a> Builder<'a> {
             let shown = joined_by_and(&conditions);
             item.children.push(Item {
                 kind: "Bitmap Index Scan",
-                title: format!("Bitmap Index Scan on {}", quoted(&index.name)),
+                title: format!("Bitmap Index Scan on {}", quote_ident(&index.name)),
                 relation: Some("Member"),
                 about: vec![("Index Name", text(index.name.as_str()))],
                 details: vec![("Index Cond", text(shown))],
@@ -107,12 +107,12 @@ impl<'a> Builder<'a> {
     }
 
     pub(super) fn column(&self, scan: &Scan, column: usize) -> String {
-        let name = quoted(&scan.table.columns[column].name);
+        let name = quote_ident(&scan.table.columns[column].name);
         match self.context.bare || self.own == Some(scan.at) {
             true => name,
             false => {
                 let alias = self.entry(scan.at).1;
-                format!("{}.{name}", quoted(if alias.is_empty() { &scan.table.name } else { &alias }))
+                format!("{}.{name}", quote_ident(if alias.is_empty() { &scan.table.name } else { &alias }))
             }
         }
     }

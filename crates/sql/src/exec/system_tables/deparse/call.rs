@@ -2,7 +2,7 @@
 
 use super::Writer;
 use super::simple::Around;
-use crate::exec::system::quoted;
+use crate::func::quote_ident;
 use crate::parse::ast::{Bound, Exclusion, FrameUnit};
 use crate::tree::{AggregateCall, Expr, Form, Frame, Head, SetCall, SortKey, WindowCall};
 use crate::types::value::Value;
@@ -22,7 +22,7 @@ impl<'a> Writer<'a> {
             }
             Form::Plain => {}
         }
-        self.put(&format!("{}(", quoted(head.function.name)));
+        self.put(&format!("{}(", quote_ident(head.function.name)));
         let collected = head.function.variadic != 0 && head.function.variadic != oid::ANY;
         for (at, part) in args.iter().enumerate() {
             self.put(if at > 0 { ", " } else { "" });
@@ -70,7 +70,10 @@ impl<'a> Writer<'a> {
                 let Expr::Const(field) = &args[0] else { return None };
                 let Value::Text(field) = &field.0 else { return None };
                 let plain = field.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-                self.put(&format!("EXTRACT({} FROM ", if plain { field.to_string() } else { quoted(field) }));
+                self.put(&format!(
+                    "EXTRACT({} FROM ",
+                    if plain { field.to_string() } else { quote_ident(field) }
+                ));
                 return Some(self.pieces(&["", ")"], [1], head, args));
             }
             ("position", 2) => {
@@ -127,7 +130,7 @@ impl<'a> Writer<'a> {
     }
 
     fn aggregate_call(&mut self, call: &'a AggregateCall) -> Option<()> {
-        self.put(&format!("{}(", quoted(call.head.function.name)));
+        self.put(&format!("{}(", quote_ident(call.head.function.name)));
         let ordered_set = call.head.function.aggregate_kind != 'n';
         self.put(if call.distinct.is_empty() { "" } else { "DISTINCT " });
         let args = if ordered_set { &call.args[..call.direct] } else { &call.args[..] };
@@ -185,7 +188,7 @@ impl<'a> Writer<'a> {
 
     pub(super) fn window(&mut self, number: usize) -> Option<()> {
         let call = self.levels.last()?.select?.windows.get(number)?;
-        self.put(&format!("{}(", quoted(call.head.function.name)));
+        self.put(&format!("{}(", quote_ident(call.head.function.name)));
         if call.args.is_empty() && call.head.function.kind == crate::func::FunctionKind::Aggregate {
             self.put("*");
         }
@@ -198,7 +201,7 @@ impl<'a> Writer<'a> {
         self.put(" OVER ");
         match &call.name {
             Some(name) => {
-                self.put(&quoted(name));
+                self.put(&quote_ident(name));
                 Some(())
             }
             None => self.window_definition(call),

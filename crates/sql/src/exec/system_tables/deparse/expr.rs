@@ -4,8 +4,8 @@ use super::call::is_of_keyword;
 use super::query::Heading;
 use super::simple::Around;
 use super::{Known, Writer};
-use crate::exec::system::quoted;
 use crate::func::CastPath;
+use crate::func::quote_ident;
 use crate::tree::{Const, Expr, Head, RowOp, Subquery, SubqueryKind};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, Types, oid};
@@ -140,9 +140,9 @@ impl<'a> Writer<'a> {
         match self.known(at, expr)? {
             Known::Column(table, name) => {
                 if let Some(table) = table {
-                    self.put(&format!("{}.", quoted(&table)));
+                    self.put(&format!("{}.", quote_ident(&table)));
                 }
-                self.put(&quoted(name));
+                self.put(&quote_ident(name));
                 Some(())
             }
             Known::Key(key, ty) => self.within(at, false, |w| w.expr(key, Type::of(ty), implicit)),
@@ -277,7 +277,7 @@ impl<'a> Writer<'a> {
                 let level = &self.levels[at];
                 let is_it = |entry: &crate::tree::Entry| entry.at == *from && !entry.written.using;
                 let place = level.names.iter().position(is_it)?;
-                let name = quoted(&level.called[place]);
+                let name = quote_ident(&level.called[place]);
                 self.put(&name);
                 self.put(".*");
                 Some(())
@@ -536,7 +536,7 @@ impl<'a> Writer<'a> {
         self.put(if plain { "" } else { "(" });
         self.expr(base, Type::of(oid::RECORD), false)?;
         self.put(if plain { "." } else { ")." });
-        self.put(&quoted(&name));
+        self.put(&quote_ident(&name));
         Some(())
     }
 

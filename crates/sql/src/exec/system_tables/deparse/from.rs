@@ -4,10 +4,9 @@ use super::Writer;
 use super::query::Heading;
 use crate::catalog::object::{Column, Object};
 use crate::catalog::system::{SystemRelation, by_oid, of_sequence};
-use crate::exec::system::quoted;
+use crate::func::quote_ident;
 use crate::parse::ast::JoinKind;
-use crate::tree::Entry;
-use crate::tree::{From, Joined, SetCall};
+use crate::tree::{Entry, From, Joined, SetCall};
 use crate::types::{Oid, Type, oid};
 
 impl<'a> Writer<'a> {
@@ -59,15 +58,15 @@ impl<'a> Writer<'a> {
                 let lateral = matches!(from, From::Query { lateral: true, .. });
                 self.put(if lateral { "LATERAL (" } else { "(" });
                 self.query(query, Heading::shown(), false)?;
-                self.put(&format!(") {}", quoted(&called)));
+                self.put(&format!(") {}", quote_ident(&called)));
                 self.columns(entry, entry.written.listed)
             }
             From::Cte { at, .. } => {
                 let (entry, called) = self.entry(*at)?;
                 let name = entry.written.cte.as_deref()?;
-                self.put(&quoted(name));
+                self.put(&quote_ident(name));
                 if entry.written.alias || called != name || entry.written.listed {
-                    self.put(&format!(" {}", quoted(&called)));
+                    self.put(&format!(" {}", quote_ident(&called)));
                 }
                 self.columns(entry, entry.written.listed)
             }
@@ -93,10 +92,10 @@ impl<'a> Writer<'a> {
                 self.put(if nested { ")" } else { "" });
                 match (written.using.is_empty(), on) {
                     (false, _) => {
-                        let names: Vec<String> = written.using.iter().map(|name| quoted(name)).collect();
+                        let names: Vec<String> = written.using.iter().map(|name| quote_ident(name)).collect();
                         self.put(&format!(" USING ({})", names.join(", ")));
                         if let Some(alias) = &written.using_alias {
-                            self.put(&format!(" AS {}", quoted(alias)));
+                            self.put(&format!(" AS {}", quote_ident(alias)));
                         }
                     }
                     (true, Some(on)) => {
@@ -115,7 +114,7 @@ impl<'a> Writer<'a> {
                 let level = self.levels.last()?;
                 let names: &'a [Entry] = level.names;
                 let (entry, called) = (names.get(alias)?, level.called[alias].clone());
-                self.put(&format!(" {}", quoted(&called)));
+                self.put(&format!(" {}", quote_ident(&called)));
                 self.columns(entry, entry.written.listed)
             }
             From::One | From::Planned(_) => None,
@@ -130,7 +129,7 @@ impl<'a> Writer<'a> {
         let (name, columns) = self.declared(relation)?;
         let renamed = !columns.iter().eq(entry.columns.iter().map(|column| &column.name));
         if entry.written.alias || renamed || called != name {
-            self.put(&format!(" {}", quoted(&called)));
+            self.put(&format!(" {}", quote_ident(&called)));
         }
         self.columns(entry, renamed)
     }
@@ -156,7 +155,7 @@ impl<'a> Writer<'a> {
     /// The list of names of an entry's columns.
     fn columns(&mut self, entry: &Entry, listed: bool) -> Option<()> {
         if listed && !entry.columns.is_empty() {
-            let names: Vec<String> = entry.columns.iter().map(|column| quoted(&column.name)).collect();
+            let names: Vec<String> = entry.columns.iter().map(|column| quote_ident(&column.name)).collect();
             self.put(&format!("({})", names.join(", ")));
         }
         Some(())
@@ -180,7 +179,7 @@ impl<'a> Writer<'a> {
             }
         }
         self.put(if ordinality { " WITH ORDINALITY" } else { "" });
-        self.put(&format!(" {}", quoted(&called)));
+        self.put(&format!(" {}", quote_ident(&called)));
         let told = &calls.first()?.told;
         if told.is_empty() {
             return self.columns(entry, true);
@@ -190,7 +189,7 @@ impl<'a> Writer<'a> {
         }
         let told: Vec<String> = told
             .iter()
-            .map(|(name, ty)| format!("{} {}", quoted(name), self.system.format_type(*ty)))
+            .map(|(name, ty)| format!("{} {}", quote_ident(name), self.system.format_type(*ty)))
             .collect();
         self.put(&format!("({})", told.join(", ")));
         Some(())

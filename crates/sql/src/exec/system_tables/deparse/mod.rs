@@ -29,8 +29,7 @@ pub(crate) use call::direction;
 
 use crate::exec::system::SessionSystem;
 use crate::func::EvalContext;
-use crate::tree::Entry;
-use crate::tree::{Expr, Names, Select, Subquery};
+use crate::tree::{Entry, Expr, Names, Select, Subquery};
 
 /// How far a part of a query stands in, and behind what.
 const STEP: i32 = 8;

@@ -10,9 +10,10 @@ use crate::catalog::object::{
 };
 use crate::error::{SqlError, SqlState};
 use crate::exec::computed::EXPRESSION;
-use crate::exec::system::{SessionSystem, quoted};
+use crate::exec::system::SessionSystem;
 use crate::exec::system_tables::operator_classes;
 use crate::exec::system_tables::{SystemRelation, by_oid, part_oid};
+use crate::func::quote_ident;
 use crate::func::{EvalContext, Settings};
 use crate::tree::{Expr, Names};
 use crate::types::{Oid, Type, oid};
@@ -93,7 +94,7 @@ impl SessionSystem<'_> {
 
     fn index_column(&self, table: &Table, column: &IndexColumn, pretty: bool) -> String {
         match &column.of {
-            Indexed::Column(column) => quoted(&table.columns[usize::from(*column)].name),
+            Indexed::Column(column) => quote_ident(&table.columns[usize::from(*column)].name),
             Indexed::Expression { expression: Expression { sql, .. }, .. } => {
                 let names = names_of(table);
                 let style = Style { pretty: true, lines: false, wrap: 0 };
@@ -123,7 +124,7 @@ impl SessionSystem<'_> {
                 Some(column) => self.index_column(table, column, pretty),
                 None => {
                     let included = index.include.get(column - 1 - index.columns.len())?;
-                    quoted(&table.columns[usize::from(*included)].name)
+                    quote_ident(&table.columns[usize::from(*included)].name)
                 }
             });
         }
@@ -134,7 +135,7 @@ impl SessionSystem<'_> {
             index.columns.iter().map(|column| self.sorted_column(table, column, pretty)).collect();
         let mut text = format!(
             "CREATE {unique}INDEX {} ON {name} USING {method} ({})",
-            quoted(&index.name),
+            quote_ident(&index.name),
             columns.join(", ")
         );
         text += &self.index_rest(table, index);
@@ -286,7 +287,8 @@ fn names_of(table: &Table) -> Names {
 }
 
 fn names(table: &Table, columns: &[u16]) -> String {
-    let names: Vec<String> = columns.iter().map(|at| quoted(&table.columns[usize::from(*at)].name)).collect();
+    let names: Vec<String> =
+        columns.iter().map(|at| quote_ident(&table.columns[usize::from(*at)].name)).collect();
     names.join(", ")
 }
 

@@ -2,7 +2,7 @@
 
 use super::call::direction;
 use super::{Known, Level, STEP, Writer};
-use crate::exec::system::quoted;
+use crate::func::quote_ident;
 use crate::parse::ast::{LockStrength, LockWait, SetKind};
 use crate::tree::{Body, Cte, CteKind, DistinctOn, Expr, Group, Grouping, Query, Select};
 use crate::types::{Type, oid};
@@ -135,7 +135,7 @@ impl<'a> Writer<'a> {
         for (at, strength, wait) in &select.locks {
             let level = self.levels.last()?;
             let place = level.names.iter().position(|entry| entry.at == *at && !entry.written.using)?;
-            let name = quoted(&level.called[place]);
+            let name = quote_ident(&level.called[place]);
             let word = match strength {
                 LockStrength::Update => " FOR UPDATE",
                 LockStrength::NoKeyUpdate => " FOR NO KEY UPDATE",
@@ -165,9 +165,9 @@ impl<'a> Writer<'a> {
         self.put(if recursive { "WITH RECURSIVE " } else { "WITH " });
         for (at, cte) in ctes.iter().enumerate() {
             self.put(if at > 0 { ", " } else { "" });
-            self.put(&quoted(&cte.name));
+            self.put(&quote_ident(&cte.name));
             if !cte.listed.is_empty() {
-                let names: Vec<String> = cte.listed.iter().map(|name| quoted(name)).collect();
+                let names: Vec<String> = cte.listed.iter().map(|name| quote_ident(name)).collect();
                 self.put(&format!("({})", names.join(", ")));
             }
             self.put(match cte.materialized {
@@ -353,7 +353,7 @@ impl<'a> Writer<'a> {
                     let own = w.column_name(target);
                     let usual = (!heading.visible).then_some("?column?");
                     if own.as_deref().or(usual) != Some(name.as_str()) {
-                        w.put(&format!(" AS {}", quoted(name)));
+                        w.put(&format!(" AS {}", quote_ident(name)));
                     }
                     Some(())
                 })
@@ -436,7 +436,7 @@ impl<'a> Writer<'a> {
                 false => self.put(", "),
             }
             written.push(name);
-            self.put(&format!("{} AS ", quoted(name)));
+            self.put(&format!("{} AS ", quote_ident(name)));
             self.rows(true, |w| w.window_definition(call))?;
         }
         Some(())
