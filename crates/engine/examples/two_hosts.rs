@@ -83,7 +83,7 @@ fn main() -> Result<(), DbError> {
             let sum = |_: &Key, row: liger_engine::Row<'_>| total += row.get(accounts::BALANCE);
             session.host().each_row(session.cx(), TABLE, sum)
         })?;
-        let moved = host.engine().moves().moved_in.load(Ordering::Relaxed);
+        let moved = host.engine().rows().moves().moved_in.load(Ordering::Relaxed);
         println!("host {}: {TRANSFERS} transfers, {moved} of its rows moved into shared memory", host.id().0);
     }
     println!("money in all accounts: {total}");

@@ -12,7 +12,7 @@ mod identity;
 use crate::tables::key::{Key, KeyRange};
 use crate::tables::layout::{IndexLayout, KeyLayout, Partitioning, TableLayout};
 use crate::tables::schema::{SchemaError, TableSchema};
-use crate::txn::{IndexId, TableId, TxnError};
+use crate::txn::{IndexId, MethodId, TableId, TxnError};
 use liger_pod::plan::PartitionId;
 
 /// What a relation is.
@@ -49,6 +49,8 @@ pub struct Relation {
     pub row_len: usize,
     /// True if every host has a copy that is read without locks.
     pub replicated: bool,
+    /// What keeps its rows, unless it is replicated.
+    pub method: MethodId,
     partitioning: Partitioning,
 }
 
@@ -68,6 +70,12 @@ impl Relation {
     /// Where the whole range is, if one partition holds it.
     pub fn at_range(&self, range: &KeyRange, partitions: u16) -> Option<At<'_>> {
         self.partitioning.is_constant_in(range).then(|| self.at(&range.low, partitions))
+    }
+
+    /// True if it has partitions, and this method keeps them.
+    #[inline]
+    pub fn is_kept_by(&self, method: MethodId) -> bool {
+        !self.replicated && self.method == method
     }
 
     /// How its keys are built from the table's rows.
@@ -153,6 +161,7 @@ impl Catalog {
                 key_words: layout.primary.words(),
                 row_len: layout.row_len,
                 replicated: schema.replicated,
+                method: MethodId::ROWS,
                 partitioning: layout.partitioning.clone(),
                 kind: Kind::Table { layout, indexes },
             });
@@ -163,12 +172,28 @@ impl Catalog {
                     key_words: layout.key.words(),
                     row_len: layout.row_len,
                     replicated: schema.replicated,
+                    method: MethodId::ROWS,
                     partitioning: layout.partitioning.clone(),
                     kind: Kind::Index { of, layout },
                 });
             }
         }
         Ok(Self { relations })
+    }
+
+    /// Has a relation that has partitions kept by another access method than rows.
+    ///
+    /// # Errors
+    /// If there is no such relation, or every host has a copy of it.
+    pub fn kept_by(mut self, relation: TableId, method: MethodId) -> Result<Self, TxnError> {
+        match self.relations.get_mut(relation.index()) {
+            None => Err(TxnError::NoSuchTable { table: relation }),
+            Some(kept) if kept.replicated => Err(TxnError::ReadOnly { table: relation }),
+            Some(kept) => {
+                kept.method = method;
+                Ok(self)
+            }
+        }
     }
 
     /// The relation with this id.

@@ -11,8 +11,11 @@ mod catalog;
 pub mod db;
 pub mod files;
 pub mod history;
+pub mod host;
 pub mod instance;
 pub mod log;
+pub mod method;
+mod names;
 pub mod protocol;
 pub mod recovery;
 pub mod row;
@@ -31,5 +34,6 @@ pub use tables::layout::{ColumnAt, IndexLayout, KeyLayout, Partitioning, TableLa
 pub use tables::record::{NewRow, PatchRange, Patches, Row, RowMut, change_row};
 pub use tables::schema::{Column, IndexColumn, IndexSchema, SchemaError, TableSchema};
 pub use txn::{
-    Access, Announced, Conflict, Durability, IndexId, Session, TableId, Ticket, Transaction, TxnError,
+    Access, Announced, Conflict, Durability, IndexId, MethodId, Session, TableId, Ticket, Transaction,
+    TxnError,
 };

@@ -20,6 +20,15 @@ use std::ops::ControlFlow;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub struct TableId(pub u16);
 
+/// An access method: what keeps a relation's rows (the module `method` says what one is).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+pub struct MethodId(pub u8);
+
+impl MethodId {
+    /// Rows in their owners' DRAM, shared where several hosts use them (the module `row`).
+    pub const ROWS: MethodId = MethodId(0);
+}
+
 /// A secondary index, by the table that holds its entries.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct IndexId(pub TableId);

@@ -104,7 +104,7 @@ fn no_money_is_lost_between_caches() {
         assert_eq!(total, i64::from(HOSTS) * i64::from(ACCOUNTS) * START);
         for host in hosts {
             assert_eq!(host.memory().complaint(), None);
-            let moves = host.engine().moves();
+            let moves = host.engine().rows().moves();
             assert!(
                 moves.moved_in.load(Ordering::Relaxed) > 10 && moves.moved_out.load(Ordering::Relaxed) > 0
             );

@@ -26,11 +26,13 @@ use std::sync::Arc;
 use liger_engine::log::HostLog;
 use liger_engine::log::room::RoomOptions;
 use liger_engine::log::ship::LogOptions;
+use liger_engine::method::Both;
 use liger_engine::protocol::HostEngine;
 use liger_engine::recovery::directory::Directory;
 use liger_engine::recovery::{
     Identity, Loading, Plan, RecoveryError, RestoresRows, begin_generation, create,
 };
+use liger_engine::row;
 use liger_fabric::disk::{Disk, DiskFault, SimDisks};
 use liger_fabric::sim::{CrashDomain, Kill, KillAt, Outcome as End, Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
@@ -38,9 +40,10 @@ use liger_fabric::{Cx, HostId, WorkerId};
 use crate::Picker;
 use crate::full_disks::{self, operate};
 use crate::history::Key as HistoryKey;
-use crate::pod::{SimPod, directories, directory};
+use crate::plain::Plain;
+use crate::pod::{Kept, SimPod, directories, directory};
 use crate::recorder::Recorder;
-use crate::rows::{self, ITEMS, RowsRun, items, keys_of, new_row};
+use crate::rows::{self, ITEMS, PlainTables, RowsRun, items, keys_of, new_row};
 use crate::serializability;
 
 mod checkpoints;
@@ -200,11 +203,18 @@ struct Storage {
 
 /// Runs it.
 pub fn run(run: &DurableRun) -> DurableResult {
+    match run.rows.plain {
+        PlainTables::None => run_on::<row::Rows>(run),
+        _ => run_on::<Both<row::Rows, Plain>>(run),
+    }
+}
+
+fn run_on<M: Kept>(run: &DurableRun) -> DurableResult {
     let mut pick = Picker::new(run.rows.seed ^ 0x6c69_7665);
     let identity = Identity::new(7, 8, &rows::setup(&run.rows, 1).catalog, run.rows.hosts);
     let storage = Storage { disks: SimDisks::new(run.rows.seed), identity, seed: run.rows.seed };
     let mut rows: Rows = run.rows.everywhere().initial().map(|row| (row, LOADED)).collect();
-    let (mut left, mut result): (Option<Left>, Option<DurableResult>) = (None, None);
+    let (mut left, mut result): (Option<Left<M>>, Option<DurableResult>) = (None, None);
     for number in 0..=run.crashes {
         let begun = match (left.as_mut(), result.as_mut()) {
             (Some(left), Some(result)) => left.begin(&storage, &mut pick, result),
@@ -333,9 +343,9 @@ impl Storage {
 }
 
 /// One life of the pod.
-struct OneLife<'r> {
+struct OneLife<'r, M> {
     run: &'r DurableRun,
-    pod: SimPod,
+    pod: SimPod<M>,
     recorder: Arc<Recorder>,
     plan: Rc<Plan>,
     directories: Rc<RefCell<Vec<Directory>>>,
@@ -343,7 +353,7 @@ struct OneLife<'r> {
     report: Option<Report>,
 }
 
-impl<'r> OneLife<'r> {
+impl<'r, M: Kept> OneLife<'r, M> {
     fn new(run: &'r DurableRun, storage: &Storage, plan: Rc<Plan>, number: u32) -> Self {
         let shape = &run.rows;
         let options = LogOptions {
@@ -367,7 +377,8 @@ impl<'r> OneLife<'r> {
         let setup = rows::setup(shape, shape.workers + 2);
         let seed = shape.seed.wrapping_add(u64::from(number) << 32);
         let shape = RowsRun { seed, ..shape.clone() };
-        let built = SimPod::with_disks(&setup, storage.disks.clone(), log, |plan| rows::config(&shape, plan));
+        let built =
+            SimPod::<M>::with_disks(&setup, storage.disks.clone(), log, |plan| rows::config(&shape, plan));
         let pod = built.expect("an empty pod has room");
         let recorder = Arc::clone(pod.recorder.as_ref().expect("recording is on"));
         Self { run, pod, recorder, plan, directories: held, life: Rc::default(), report: None }
@@ -523,7 +534,7 @@ impl<'r> OneLife<'r> {
     }
 
     /// What it came to, and what it leaves.
-    fn end(self, rows: &Rows, mut problems: Vec<String>, number: u32) -> (DurableResult, Left) {
+    fn end(self, rows: &Rows, mut problems: Vec<String>, number: u32) -> (DurableResult, Left<M>) {
         let keeps_memory = self.run.keeps_memory;
         let history = self.recorder.history(initial(rows));
         let verdict = serializability::check(&history);

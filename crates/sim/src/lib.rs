@@ -21,6 +21,7 @@ mod logs;
 pub mod motor;
 pub mod mutation;
 pub mod partitioned;
+pub mod plain;
 pub mod pod;
 pub mod recorder;
 pub mod rows;

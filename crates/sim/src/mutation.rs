@@ -111,7 +111,7 @@ pub const SPARED: &[Spared] = &[
     },
     Spared {
         verb: Verb::Fence,
-        file: "engine/src/row/service.rs",
+        file: "engine/src/row/asking.rs",
         near: "if to.worker != cx.worker() {",
         because: "orders a store to the host's own memory (the answer) and the load of a bell's sleepers, \
                   which the simulator never reorders; real processors do",
@@ -281,6 +281,7 @@ pub fn listed_steps() -> impl Iterator<Item = &'static str> {
     let engine = engine.chain(liger_rivals::partitioned::sabotage_steps());
     let engine = engine.chain(liger_rivals::motor::sabotage_steps());
     let engine = engine.chain(liger_rivals::shm::sabotage_steps());
+    let engine = engine.chain(crate::plain::SABOTAGE_STEPS.iter().copied());
     let checkpoint = liger_engine::recovery::sabotage_steps();
     below.chain(engine).chain(checkpoint).chain(liger_sql::catalog::SABOTAGE_STEPS.iter().copied())
 }

@@ -1,30 +1,87 @@
-//! A whole pod of row engines inside one simulation.
+//! A whole pod inside one simulation, of hosts whose tables are kept in rows, or in rows and plain maps.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::host::Host;
 use liger_engine::log::HostLog;
+use liger_engine::method::{Both, Method};
 use liger_engine::recovery::directory::Directory;
 use liger_engine::row::policy::{Coherence, Policies, WaitPolicy};
-use liger_engine::row::{Budget, Checked, Options, RowHost, Takeover};
+use liger_engine::row::{Budget, Checked, Options, Rows, Takeover};
 use liger_engine::{Catalog, TxnError};
 use liger_fabric::disk::{Disk, SimDisks};
 use liger_fabric::sim::{Outcome, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
-use liger_pod::membership::{self, Joining};
+use liger_pod::membership::{self, Joining, Member};
 use liger_pod::plan::{Plan, PodConfig};
 use liger_pod::superblock::{self, FormatOver};
 
+use crate::plain::Plain;
 use crate::recorder::Recorder;
 
-/// A simulated pod whose hosts run the row engine.
-pub struct SimPod {
+/// What the tables of a simulated pod are kept in.
+pub trait Kept: Method + Sized {
+    /// A host, which has just become a member.
+    ///
+    /// # Errors
+    /// If there is no room for its tables.
+    fn host(
+        cx: &Cx<Sim>,
+        plan: &Plan,
+        catalog: Arc<Catalog>,
+        member: Member,
+        options: Options,
+    ) -> Result<Host<Self>, TxnError>;
+
+    /// The rows among it.
+    fn rows(&self) -> &Rows;
+}
+
+impl Kept for Rows {
+    fn host(
+        cx: &Cx<Sim>,
+        plan: &Plan,
+        catalog: Arc<Catalog>,
+        member: Member,
+        options: Options,
+    ) -> Result<Host<Self>, TxnError> {
+        Host::new(cx, plan, catalog, member, options)
+    }
+
+    fn rows(&self) -> &Rows {
+        self
+    }
+}
+
+impl Kept for Both<Rows, Plain> {
+    fn host(
+        cx: &Cx<Sim>,
+        plan: &Plan,
+        catalog: Arc<Catalog>,
+        member: Member,
+        options: Options,
+    ) -> Result<Host<Self>, TxnError> {
+        let both = |rows: Rows| {
+            let plain = Plain::new(cx, rows.instance().clone());
+            Both(rows, plain)
+        };
+        Host::with(cx, plan, catalog, member, options, both)
+    }
+
+    fn rows(&self) -> &Rows {
+        &self.0
+    }
+}
+
+/// A simulated pod.
+pub struct SimPod<M = Rows> {
     /// The simulation underneath.
     pub sim: Simulation,
     /// Map of the shared memory.
     pub plan: Plan,
     /// The engines, by host.
-    pub hosts: Vec<Rc<RowHost>>,
+    pub hosts: Vec<Rc<Host<M>>>,
     /// What they commit.
     pub recorder: Option<Arc<Recorder>>,
 }
@@ -86,7 +143,7 @@ impl PodSetup {
     }
 }
 
-impl SimPod {
+impl<M: Kept> SimPod<M> {
     /// Builds the pod and starts the engines of all hosts, one after the other, without an adversary.
     /// `configure` gets the simulation's configuration for the plan's size.
     pub fn new(setup: &PodSetup, configure: impl FnOnce(&Plan) -> SimConfig) -> Result<Self, TxnError> {
@@ -120,7 +177,7 @@ impl SimPod {
                 let mut options = setup.options(&plan, HostId(host), recorder);
                 options.log = log(cx, &plan, joining.incarnation());
                 let member = joining.finish(cx).expect("nobody else is there");
-                RowHost::new(cx, &plan, setup.catalog, member, options)
+                M::host(cx, &plan, setup.catalog, member, options)
             })?;
             hosts.push(Rc::new(engine));
         }
@@ -131,25 +188,25 @@ impl SimPod {
     ///
     /// # Panics
     /// If `body` fails (see [`Simulation::alone`]).
-    pub fn on_every_host<R: 'static>(&mut self, body: impl Fn(&Cx<Sim>, &RowHost) -> R + 'static) -> Vec<R> {
+    pub fn on_every_host<R: 'static>(&mut self, body: impl Fn(&Cx<Sim>, &Host<M>) -> R + 'static) -> Vec<R> {
         self.try_on_every_host(body).unwrap_or_else(|failure| panic!("a lone worker failed: {failure}"))
     }
 
     /// As [`Self::on_every_host`]; the first failure ends it.
     fn try_on_every_host<R: 'static>(
         &mut self,
-        body: impl Fn(&Cx<Sim>, &RowHost) -> R + 'static,
+        body: impl Fn(&Cx<Sim>, &Host<M>) -> R + 'static,
     ) -> Result<Vec<R>, Box<Outcome>> {
         let body = Rc::new(body);
         let hosts = self.hosts.clone();
-        let run = |host: Rc<RowHost>| {
+        let run = |host: Rc<Host<M>>| {
             let body = Rc::clone(&body);
             self.sim.try_alone(host.id(), WorkerId(0), move |cx| body(cx, &host))
         };
         hosts.into_iter().map(run).collect()
     }
 
-    /// Lets reclamation catch up and checks every host (see `RowHost::check`). Returns what is wrong.
+    /// Lets reclamation catch up and checks every host (see `Host::check`). Returns what is wrong.
     pub fn check(&mut self) -> Vec<String> {
         self.try_check().unwrap_or_else(|failure| vec![format!("while checking: {failure}")])
     }
@@ -162,12 +219,13 @@ impl SimPod {
         }
         let all: Vec<Checked> = self.try_on_every_host(|cx, host| host.check(cx))?;
         let trusting = all.iter().map(|checked| checked.trusting_hosts).max();
-        let alone = |host: &Rc<RowHost>| host.policies().coherence == Coherence::NoSharedReader;
+        let alone =
+            |host: &Rc<Host<M>>| host.method().rows().policies().coherence == Coherence::NoSharedReader;
         let shared = self.hosts.iter().all(alone) && trusting > Some(1);
         let shared = shared.then(|| "several hosts trust their copies of one row".to_owned());
         // The first time for what they give back to one another.
-        self.try_on_every_host(|cx, host| host.used(cx))?;
-        let of_hosts = self.try_on_every_host(|cx, host| host.used(cx))?;
+        self.try_on_every_host(|cx, host| host.method().rows().used(cx))?;
+        let of_hosts = self.try_on_every_host(|cx, host| host.method().rows().used(cx))?;
         let used = of_hosts.iter().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
         let accounts = self.try_on_every_host(|cx, host| host.usage(cx))?.pop();
         // Row engines have no tuple words beside cells.

@@ -6,25 +6,28 @@
 //! nothing may leak.
 
 mod detached;
+mod shape;
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::host::{Host, HostSession, Txn};
+use liger_engine::method::{Both, Method};
 use liger_engine::protocol::HostEngine;
 use liger_engine::row::policy::{Coherence, Policies, WaitPolicy};
-use liger_engine::row::{Budget, RowHost, RowSession, RowTxn};
-use liger_engine::{
-    Catalog, IndexId, Key, KeyRange, NewRow, Row, Session, TableId, Transaction, TxnError, table,
-};
+use liger_engine::row::{Budget, Rows};
+use liger_engine::{IndexId, Key, KeyRange, NewRow, Row, Session, TableId, Transaction, TxnError, table};
 use liger_fabric::sim::{Adversary, Mode, Report, Sim, SimConfig, Site};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
 
 use crate::history::{History, Key as HistoryKey};
-use crate::pod::{PodSetup, SimPod};
+use crate::plain::Plain;
+use crate::pod::{Kept, PodSetup, SimPod};
 use crate::serializability;
+pub use shape::{Mix, PlainTables};
 
 table! {
     /// Rows that transactions fight for.
@@ -96,88 +99,8 @@ pub struct RowsRun {
     pub disabled_site: Option<Site>,
     /// A named protocol step to leave out.
     pub sabotage: Option<&'static str>,
-}
-
-/// How often transactions do what, relative to the sum.
-#[derive(Clone, Copy, Debug)]
-pub struct Mix {
-    /// Looks a row up.
-    pub get: u64,
-    /// Changes a row.
-    pub update: u64,
-    /// Inserts a row.
-    pub insert: u64,
-    /// Deletes a row.
-    pub delete: u64,
-    /// Reads some rows from a key on.
-    pub scan: u64,
-    /// Changes some rows from a key on.
-    pub update_range: u64,
-    /// Reads some rows through the secondary index.
-    pub scan_index: u64,
-    /// Reads all rows from a key to the end of its partition.
-    pub scan_rest: u64,
-    /// Looks at some rows from a key on that nobody holds, and changes those of them that are still free.
-    pub take: u64,
-    /// Deletes some rows from a key on one after the other, which must be there.
-    pub deliver: u64,
-}
-
-impl Mix {
-    /// Everything.
-    pub const ALL: Mix = Mix {
-        get: 3,
-        update: 4,
-        insert: 2,
-        delete: 2,
-        scan: 2,
-        update_range: 1,
-        scan_index: 1,
-        scan_rest: 1,
-        take: 0,
-        deliver: 0,
-    };
-    pub(crate) const NONE: Mix = Mix {
-        get: 0,
-        update: 0,
-        insert: 0,
-        delete: 0,
-        scan: 0,
-        update_range: 0,
-        scan_index: 0,
-        scan_rest: 0,
-        take: 0,
-        deliver: 0,
-    };
-    /// Rows come and go under the eyes of scanners.
-    pub const GAPS: Mix = Mix { get: 1, insert: 5, delete: 5, scan: 4, scan_rest: 3, ..Mix::NONE };
-    /// Points only: nothing but row locks.
-    pub const POINTS: Mix = Mix { get: 3, update: 5, ..Mix::NONE };
-    /// Rows come and go.
-    pub const CHURN: Mix = Mix { insert: 1, delete: 1, ..Mix::NONE };
-    /// Who wants a row that is taken goes on with the next.
-    pub const QUEUE: Mix = Mix { get: 1, update: 1, insert: 3, delete: 2, scan: 1, take: 6, ..Mix::NONE };
-    /// Ranges are read.
-    pub const SCANS: Mix = Mix { get: 1, scan: 4, scan_rest: 2, ..Mix::NONE };
-
-    /// True if rows come and go.
-    pub(crate) fn churns(&self) -> bool {
-        self.insert + self.delete + self.deliver > 0
-    }
-
-    /// The number of the operation that a ticket stands for.
-    pub(crate) fn choose(&self, pick: &mut crate::Picker) -> usize {
-        let Mix { get, update, insert, delete, scan, update_range, scan_index, .. } = *self;
-        let Mix { scan_rest, take, deliver, .. } = *self;
-        let weights = [get, update, insert, delete, scan, update_range, scan_index, scan_rest, take, deliver];
-        let mut ticket = pick.below(weights.iter().sum());
-        let passes = |weight: &u64| {
-            let here = ticket < *weight;
-            ticket = ticket.wrapping_sub(*weight);
-            here
-        };
-        weights.iter().position(passes).expect("the ticket is below the sum")
-    }
+    /// What is kept in plain maps.
+    pub plain: PlainTables,
 }
 
 impl RowsRun {
@@ -207,6 +130,7 @@ impl RowsRun {
             max_verbs: 20_000_000,
             disabled_site: None,
             sabotage: None,
+            plain: PlainTables::None,
         }
     }
 
@@ -250,7 +174,14 @@ pub struct RowsResult {
 
 /// Runs it.
 pub fn run(run: &RowsRun) -> RowsResult {
-    let built = SimPod::new(&setup(run, run.workers), |plan| config(run, plan));
+    match run.plain {
+        PlainTables::None => run_on::<Rows>(run),
+        _ => run_on::<Both<Rows, Plain>>(run),
+    }
+}
+
+fn run_on<M: Kept>(run: &RowsRun) -> RowsResult {
+    let built = SimPod::<M>::new(&setup(run, run.workers), |plan| config(run, plan));
     let mut pod = built.expect("an empty pod has room");
     load(&mut pod, run);
     let tally = start_workers(&mut pod, run);
@@ -265,18 +196,19 @@ pub fn run(run: &RowsRun) -> RowsResult {
     let history = run.promised(pod.recorder.as_ref().expect("recording is on").history(initial));
     let verdict = serializability::check(&history);
     problems.extend(verdict.anomalies.iter().map(|anomaly| format!("{anomaly}")));
-    let moves = pod.hosts.iter().map(|host| host.moves()).fold((0, 0), |(ins, outs), moves| {
-        let read =
-            |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
-        (ins + read(&moves.moved_in), outs + read(&moves.moved_out))
-    });
+    let moves =
+        pod.hosts.iter().map(|host| host.method().rows().moves()).fold((0, 0), |(ins, outs), moves| {
+            let read =
+                |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
+            (ins + read(&moves.moved_in), outs + read(&moves.moved_out))
+        });
     let committed = history.transactions.len() as u64;
     RowsResult { report, committed, conflicts: tally.conflicts.get(), moves, history, problems }
 }
 
 /// The pod of a run, with so many workers a host.
 pub(crate) fn setup(run: &RowsRun, workers: u8) -> PodSetup {
-    let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
+    let catalog = Arc::new(run.plain.catalog());
     let mut config = PodConfig::small(run.hosts, workers);
     config.partitions = run.partitions();
     config.max_tables = 4;
@@ -328,7 +260,7 @@ pub(crate) fn item_key(part: i16, id: i32) -> Key {
 }
 
 /// Fills every host.
-pub(crate) fn load(pod: &mut SimPod, run: &RowsRun) {
+pub(crate) fn load<M: Kept>(pod: &mut SimPod<M>, run: &RowsRun) {
     let everywhere = run.everywhere();
     pod.on_every_host(move |cx, host| everywhere.fill(cx, host));
 }
@@ -348,7 +280,7 @@ struct Tally {
     conflicts: Cell<u64>,
 }
 
-fn start_workers(pod: &mut SimPod, run: &RowsRun) -> Rc<Tally> {
+fn start_workers<M: Kept>(pod: &mut SimPod<M>, run: &RowsRun) -> Rc<Tally> {
     let tally = Rc::new(Tally::default());
     if let Some(sessions) = run.sessions {
         detached::start(pod, run, sessions, &tally);
@@ -365,8 +297,8 @@ fn start_workers(pod: &mut SimPod, run: &RowsRun) -> Rc<Tally> {
     tally
 }
 
-fn work(cx: &Cx<Sim>, host: &RowHost, run: &RowsRun, tally: &Tally) {
-    let mut session = RowSession::new(cx, host);
+fn work<M: Method>(cx: &Cx<Sim>, host: &Host<M>, run: &RowsRun, tally: &Tally) {
+    let mut session = HostSession::new(cx, host);
     let mix = run.duel.filter(|_| cx.host().0 == 0).unwrap_or(run.mix);
     for _ in 0..run.transactions {
         let first = cx.random();
@@ -387,7 +319,7 @@ fn work(cx: &Cx<Sim>, host: &RowHost, run: &RowsRun, tally: &Tally) {
 
 impl Tally {
     /// Others may still need this host's rows.
-    fn attend(&self, cx: &Cx<Sim>, session: &mut RowSession<'_, Sim>) {
+    fn attend<M: Method>(&self, cx: &Cx<Sim>, session: &mut HostSession<'_, Sim, M>) {
         while self.running.get() > 0 {
             session.serve();
             cx.pause();
@@ -397,9 +329,9 @@ impl Tally {
 }
 
 /// The transaction that a number stands for; all values that it writes are that number.
-pub(crate) fn transaction(
+pub(crate) fn transaction<M: Method>(
     cx: &Cx<Sim>,
-    txn: &mut RowTxn<'_, Sim>,
+    txn: &mut Txn<'_, Sim, M>,
     run: &RowsRun,
     mix: &Mix,
     number: u64,
@@ -413,8 +345,8 @@ pub(crate) fn transaction(
     if pick.below(8) == 0 { Err(TxnError::Rollback) } else { Ok(()) }
 }
 
-fn operation(
-    txn: &mut RowTxn<'_, Sim>,
+fn operation<M: Method>(
+    txn: &mut Txn<'_, Sim, M>,
     run: &RowsRun,
     mix: &Mix,
     pick: &mut crate::Picker,
@@ -540,8 +472,8 @@ pub(crate) fn operate<T: Transaction>(
 }
 
 /// Looks at rows that nobody holds, and changes those of them that are free; what is shown is a whole row.
-fn take(
-    txn: &mut RowTxn<'_, Sim>,
+fn take<M: Method>(
+    txn: &mut Txn<'_, Sim, M>,
     part: i16,
     range: &KeyRange,
     most: usize,
@@ -573,12 +505,12 @@ pub(crate) struct Found {
 }
 
 /// Reads this host's rows in transactions, so that their versions are compared.
-pub(crate) fn look_at_everything(
+pub(crate) fn look_at_everything<M: Method>(
     cx: &Cx<Sim>,
-    host: &RowHost,
+    host: &Host<M>,
     mut show: impl FnMut(Found),
 ) -> Result<(), TxnError> {
-    let mut session = RowSession::new(cx, host);
+    let mut session = HostSession::new(cx, host);
     for part in host.own_partitions().map(|part| part.0 as i16).collect::<Vec<_>>() {
         session.attempt(|txn| {
             let all = KeyRange::prefix(Key::build().i16(part), 1);

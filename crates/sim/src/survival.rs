@@ -16,7 +16,9 @@ pub(crate) mod world;
 
 use std::cell::Cell;
 
-use liger_engine::row::{RowHost, RowSession};
+use liger_engine::host::{Host, HostSession};
+use liger_engine::method::{Both, Method};
+use liger_engine::row::Rows;
 use liger_engine::{Session, Ticket, TxnError};
 use liger_fabric::sim::{CrashDomain, Report, Sim, SimConfig};
 use liger_fabric::{Cx, HostId};
@@ -24,7 +26,9 @@ use liger_pod::plan::Plan;
 use liger_pod::watch;
 
 use crate::Picker;
-use crate::rows::{self, Mix, RowsRun};
+use crate::plain::Plain;
+use crate::pod::Kept;
+use crate::rows::{self, Mix, PlainTables, RowsRun};
 pub(crate) use verdict::judge;
 use world::{Script, World};
 
@@ -164,7 +168,7 @@ impl Random {
         self.follows.set(Follows::Done);
     }
 
-    fn is_durable(&self, session: &mut RowSession<'_, Sim>, ticket: Ticket) -> bool {
+    fn is_durable<M: Method>(&self, session: &mut HostSession<'_, Sim, M>, ticket: Ticket) -> bool {
         match session.is_durable(ticket) {
             // What is in the log has room; a mark may have to wait.
             Err(TxnError::LogFull { .. }) if self.run.room.is_short() => false,
@@ -184,11 +188,15 @@ impl Random {
 
 /// Runs it.
 pub fn run(run: &SurvivalRun) -> SurvivalResult {
-    run_script(run, Box::new(Random { run: run.clone(), follows: Cell::new(Follows::Waits) }))
+    let random = || Box::new(Random { run: run.clone(), follows: Cell::new(Follows::Waits) });
+    match run.rows.plain {
+        PlainTables::None => run_script::<Rows>(run, random()),
+        _ => run_script::<Both<Rows, Plain>>(run, random()),
+    }
 }
 
 /// The same where workers follow another script.
-pub(crate) fn run_script(run: &SurvivalRun, script: Box<dyn Script>) -> SurvivalResult {
+pub(crate) fn run_script<M: Kept>(run: &SurvivalRun, script: Box<dyn Script<M>>) -> SurvivalResult {
     // Hosts learn of an end at once, or by the silence alone.
     let ends_show = run.rows.seed.is_multiple_of(2);
     let (mut pod, world) =
@@ -200,9 +208,9 @@ pub(crate) fn run_script(run: &SurvivalRun, script: Box<dyn Script>) -> Survival
     judge(&run.rows, pod, &world, report)
 }
 
-impl Script for Random {
-    fn work(&self, cx: &Cx<Sim>, world: &World, engine: &RowHost) {
-        let (mut session, run) = (RowSession::new(cx, engine), &self.run.rows);
+impl<M: Kept> Script<M> for Random {
+    fn work(&self, cx: &Cx<Sim>, world: &World<M>, engine: &Host<M>) {
+        let (mut session, run) = (HostSession::new(cx, engine), &self.run.rows);
         let mix = run.duel.filter(|_| cx.host().0 == 0).unwrap_or(run.mix);
         for _ in 0..run.transactions {
             let number = cx.random();

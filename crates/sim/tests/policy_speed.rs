@@ -95,7 +95,7 @@ fn rates(run: Run, profile: &Arc<Profile>) -> Rates {
         pod.sim.spawn(HostId(host), WorkerId(worker), move |cx| work(cx, &engine, run, &tally));
     }
     let report = pod.sim.run().expect_completed();
-    let moved = |host: &Rc<RowHost>| host.moves().moved_in.load(Ordering::Relaxed);
+    let moved = |host: &Rc<RowHost>| host.rows().moves().moved_in.load(Ordering::Relaxed);
     let before = if run.shared_before == PreMigration::All { u64::from(HOSTS) * ROWS_PER_HOST } else { 0 };
     let moved_in = pod.hosts.iter().map(moved).sum::<u64>() - before;
     assert!(report.virtual_ns >= VIRTUAL_NS);

@@ -429,7 +429,7 @@ fn a_damaged_block_is_told_to_who_wants_a_row_of_it_and_nobody_else() {
         for _ in 0..100 {
             last = host.restore_some(cx);
         }
-        (last, host.restored(cx).unwrap())
+        (last, host.rows().restored(cx).unwrap())
     });
     assert!(step.is_err() || step == Ok(RestoreStep::Stuck), "{step:?}");
     assert!(restored.failed == 1 && restored.bytes > 0 && restored.bytes < restored.of_bytes, "{restored:?}");
@@ -443,11 +443,11 @@ fn rows_are_made_when_somebody_wants_them() {
     let expected: Vec<(i32, i64)> =
         rows.iter().filter(|((part, _), _)| *part == 1).map(|(&(_, id), &value)| (id, value)).collect();
     pod.sim.alone(HostId(1), WorkerId(0), move |cx| {
-        assert_eq!(host.restored(cx).unwrap().bytes, 0);
+        assert_eq!(host.rows().restored(cx).unwrap().bytes, 0);
         let mut session = RowSession::new(cx, &host);
         let missing = session.attempt(|txn| txn.get(GOODS, &key(1, 7), |_| ())).unwrap();
         assert_eq!(missing, None);
-        let some = host.restored(cx).unwrap();
+        let some = host.rows().restored(cx).unwrap();
         assert!(0 < some.bytes && some.bytes < some.of_bytes, "{some:?}");
         let mut seen = Vec::new();
         let range = KeyRange { low: key(1, i32::MIN), high: Some(key(1, i32::MAX)) };
@@ -460,7 +460,7 @@ fn rows_are_made_when_somebody_wants_them() {
         scanned.unwrap();
         assert_eq!(seen, expected);
         host.restore_all(cx, || {}).unwrap();
-        assert_eq!(host.restored(cx), None);
+        assert_eq!(host.rows().restored(cx), None);
     });
 }
 

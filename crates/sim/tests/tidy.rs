@@ -26,7 +26,10 @@ const APART: &[(&str, &[&str])] = &[("crates/store/src", &["bwtree", "local"])];
 /// Rooms of one crate, each of which may import those before it: (source folder, rooms from the ground up).
 /// Those with a plus between them import each other.
 const ROOMS: &[(&str, &str)] = &[
-    ("crates/engine/src", "files tables txn catalog history protocol log instance recovery row db"),
+    (
+        "crates/engine/src",
+        "names files tables txn catalog history protocol log instance recovery method host row db",
+    ),
     (
         "crates/sql/src",
         "error missing panics encoding parse interrupt stop types+func session observe catalog+storage \

@@ -56,20 +56,20 @@ fn named<const N: usize>(counts: [(&str, u64); N]) -> BTreeMap<String, u64> {
 
 impl Counted for RowHost {
     fn counted(&self) -> EngineFigures {
-        let moves = self.moves();
+        let moves = self.rows().moves();
         EngineFigures {
             moves_in: read(&moves.moved_in),
             moves_out: read(&moves.moved_out),
             more: named([
-                ("messages", read(&moves.messages)),
-                ("messages_dropped", read(&moves.messages_dropped)),
+                ("messages", read(&self.mail().sent)),
+                ("messages_dropped", read(&self.mail().dropped)),
             ]),
             ..EngineFigures::default()
         }
     }
 
     fn held<F: Fabric>(&self, cx: &Cx<F>, whole: bool) -> EngineFigures {
-        let shared_tuples = read(&self.moves().shared_rows);
+        let shared_tuples = read(&self.rows().moves().shared_rows);
         let of_host = EngineFigures { shared_tuples, ..EngineFigures::default() };
         if !whole {
             return of_host;

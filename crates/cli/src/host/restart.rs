@@ -19,7 +19,7 @@ impl<M: HostMemory> Serving<M> {
     pub(super) fn await_rows(&mut self) -> Result<Answer, String> {
         self.host.alone(|session| {
             let (cx, host) = (session.cx(), session.host());
-            while let Some(restored) = host.restored(cx) {
+            while let Some(restored) = host.rows().restored(cx) {
                 if restored.failed > 0 {
                     return Err(host.troubles(cx).join("; "));
                 }

@@ -10,6 +10,7 @@
 //!   4 placement   by value u8, then each field of the key: offset u16   bytes u16   descending u8
 //!   5 index       of a table: its id u16   unique u8   co-located u8
 //!   6 replicated  no payload
+//!   7 method      which access method u8; not written of rows
 //! (all numbers little-endian)
 //! types      1 bool   2 smallint   3 int   4 bigint   5 decimal   6 timestamp   7 text   8 bytes
 //! ```
@@ -27,6 +28,7 @@ use std::fmt::Write;
 use crate::catalog::{Catalog, Kind, Relation};
 use crate::tables::column::ColumnType;
 use crate::tables::layout::{ColumnAt, IndexLayout, KeyLayout, Partitioning};
+use crate::txn::MethodId;
 
 /// Version of the encoding.
 const VERSION: u16 = 1;
@@ -37,6 +39,7 @@ const KEY: u8 = 3;
 const PLACEMENT: u8 = 4;
 const INDEX: u8 = 5;
 const REPLICATED: u8 = 6;
+const METHOD: u8 = 7;
 
 impl Catalog {
     /// The bytes that say what the tables are.
@@ -79,6 +82,9 @@ fn encode_relation(relation: &Relation, bytes: &mut Vec<u8>) {
     }
     if relation.replicated {
         properties.push((REPLICATED, Vec::new()));
+    }
+    if relation.method != MethodId::ROWS {
+        properties.push((METHOD, vec![relation.method.0]));
     }
     assert!(properties.is_sorted_by(|a, b| a.0 < b.0), "each property is there once, in order");
     bytes.extend((relation.name.len() as u16).to_le_bytes());
@@ -130,7 +136,8 @@ fn encode_placement(partitioning: &Partitioning) -> Vec<u8> {
 /// The relations as that text had them.
 fn text_of(relations: &[Relation]) -> String {
     list(relations.iter().map(|relation| {
-        let Relation { id, name, key_words, row_len, replicated, partitioning, kind } = relation;
+        // Those programs knew no other method than rows.
+        let Relation { id, name, key_words, row_len, replicated, method: _, partitioning, kind } = relation;
         let mut text = format!("Relation {{ id: TableId({}), name: {name:?}, kind: ", id.0);
         match kind {
             Kind::Table { layout, indexes } => {
@@ -211,6 +218,7 @@ fn index_text(index: &IndexLayout) -> String {
 mod tests {
     use super::*;
     use crate::tables::schema::{Column, IndexColumn, IndexSchema, TableSchema};
+    use crate::txn::TableId;
 
     /// A table of every type with two indexes, and a replicated one.
     fn tables() -> Vec<TableSchema> {
@@ -294,6 +302,9 @@ mod tests {
             ("copies", |tables| tables[1].replicated = false),
         ];
         let before = catalog();
+        let elsewhere = catalog().kept_by(TableId(1), MethodId(1)).expect("it has partitions");
+        assert_ne!(before.encode(), elsewhere.encode(), "an access method");
+        assert!(catalog().kept_by(TableId(3), MethodId(1)).is_err(), "every host has a copy");
         for (what, change) in changes {
             let mut tables = tables();
             change(&mut tables);

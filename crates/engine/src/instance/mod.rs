@@ -5,18 +5,23 @@
 //! 1. Partition p is used by its owner: its home, or whoever took it over (owners.rs).
 //! 2. A host that the pod has ruled out stays ruled out: nothing is committed, and it shows no sign of life.
 //!
-//! Rooms: `owners`, who owns what; `transactions`, `circles`, which are open; `waits`, what workers wait for;
-//! `events`, what is told of it. Not here: rows, and what becomes of them (row/).
+//! Rooms: `owners`, who owns what; `transactions`, `circles`, which are open; `waits`, what workers wait for,
+//! and `wait_policy`, for how long; `pool`, workers that are lent; `service`, what passes between this host
+//! and the others; `events`, what is told of it. Not here: what its tables are kept in (method/), and how a
+//! host stays in its pod and ends (host/).
 
 pub(crate) mod circles;
 pub(crate) mod events;
 pub(crate) mod owners;
+pub(crate) mod pool;
+pub(crate) mod service;
 pub(crate) mod transactions;
+pub(crate) mod wait_policy;
 pub(crate) mod waits;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use liger_fabric::{Cx, Fabric, HostId, Latch};
 use liger_pod::PodError;
@@ -35,8 +40,10 @@ use crate::protocol::mail::Outbox;
 use crate::txn::{Conflict, Ticket, TxnError};
 pub use events::{Hearer, PodEvent};
 use owners::Owners;
+pub use pool::{Step, WorkerPool, WorkerToken};
 pub use transactions::Holder;
 use transactions::Transactions;
+use wait_policy::WaitPolicy;
 pub use waits::{Wait, Waits};
 
 /// What an instance is given.
@@ -47,6 +54,8 @@ pub(crate) struct Equipment {
     pub(crate) history: Option<Arc<dyn HistorySink>>,
     /// Who hears of what happens to it.
     pub(crate) hearer: Option<Hearer>,
+    /// What its transactions do when they meet a lock, unless they say otherwise.
+    pub(crate) wait: &'static (dyn WaitPolicy + Sync),
 }
 
 /// Open transactions hold this host up in taking over partitions, or in following them.
@@ -54,6 +63,20 @@ pub(crate) struct Equipment {
 pub(crate) struct HeldUp {
     pub(crate) taking: AtomicBool,
     pub(crate) following: AtomicBool,
+}
+
+/// Counts of the mail of a host.
+#[derive(Default, Debug)]
+pub struct MailCounts {
+    /// Messages sent.
+    pub sent: AtomicU64,
+    /// Messages that could not be understood.
+    pub dropped: AtomicU64,
+}
+
+/// Adds to a counter that only informs.
+pub(crate) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
 }
 
 /// One host of a pod. Its workers share it.
@@ -65,11 +88,16 @@ pub struct Instance {
     pub(crate) transactions: Transactions,
     /// What each transaction waits for.
     pub(crate) waits: Waits,
+    /// What its transactions do when they meet a lock, unless they say otherwise.
+    pub(crate) wait: &'static (dyn WaitPolicy + Sync),
     pub(crate) held_up: HeldUp,
     pub(crate) heap: Heap,
     pub(crate) epochs: Epochs,
     pub(crate) lanes: Lanes,
     pub(crate) outbox: Outbox,
+    mail: MailCounts,
+    /// When this host last woke the others for reclamation.
+    urged_ns: AtomicU64,
     pub(crate) log: Option<HostLog>,
     history: Option<Arc<dyn HistorySink>>,
     pub(crate) member: Member,
@@ -95,7 +123,7 @@ impl Instance {
         equipment: Equipment,
     ) -> Self {
         let (me, life) = (cx.host(), member.incarnation());
-        let Equipment { log, history, hearer } = equipment;
+        let Equipment { log, history, hearer, wait } = equipment;
         Self {
             me,
             plan: plan.clone(),
@@ -103,11 +131,14 @@ impl Instance {
             owners: Owners::new(cx, plan, member.slot()),
             transactions: Transactions::new(),
             waits: Waits::new(),
+            wait,
             held_up: HeldUp::default(),
             heap: Heap::new(plan, me, life),
             epochs: Epochs::new(cx, plan),
             lanes: Lanes::new(cx, plan, life),
             outbox: Outbox::default(),
+            mail: MailCounts::default(),
+            urged_ns: AtomicU64::new(0),
             log,
             history,
             member,
@@ -164,20 +195,23 @@ impl Instance {
 
     /// True if this host owns the partition, and its workers may use it.
     #[inline]
-    pub(crate) fn owns(&self, partition: PartitionId) -> bool {
+    pub fn owns(&self, partition: PartitionId) -> bool {
         partition.0 < self.partition_count()
             && self.owner(partition) == self.me
             && !self.owners.is_closed(partition)
     }
 
     /// True if this host owns the partition, though its own workers may not use it yet.
-    pub(crate) fn holds(&self, partition: PartitionId) -> bool {
+    pub fn holds(&self, partition: PartitionId) -> bool {
         partition.0 < self.partition_count() && self.owner(partition) == self.me
     }
 
     /// Nobody begins to use a partition while it changes hands here.
+    ///
+    /// # Errors
+    /// If this one does.
     #[inline]
-    pub(crate) fn check_open(&self, partition: PartitionId) -> Result<(), Conflict> {
+    pub fn check_open(&self, partition: PartitionId) -> Result<(), Conflict> {
         if self.owners.is_closed(partition) { Err(Conflict::Partition) } else { Ok(()) }
     }
 

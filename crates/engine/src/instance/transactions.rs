@@ -3,8 +3,8 @@
 //!
 //! A lock names who holds it by a number below [`Holder::MOST`], a bit of a word. A worker's own session has
 //! the worker's number for good. The other numbers go to detached transactions, which have a worker only
-//! while they do something (row/lent.rs) and of which there may be many more: one that rests keeps its number
-//! only as long as there are plenty, and otherwise its locks name [`Holder::PARKED`] until it goes on.
+//! while they do something (host/detached.rs) and of which there may be many more: one that rests keeps its
+//! number only as long as there are plenty, and otherwise its locks name [`Holder::PARKED`] until it goes on.
 //!
 //! Invariants:
 //! 1. A number is one transaction's at a time; of those that rest with one there are so few that every worker

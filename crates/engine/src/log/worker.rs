@@ -2,7 +2,7 @@
 //!
 //! 1. Whoever has no room is refused before anything is done; whoever has some can append.
 //!
-//! Not here: what else a commit does, and in which order (row/commit.rs).
+//! Not here: what else a commit does, and in which order (host/commit.rs).
 
 use liger_fabric::{Cx, Fabric};
 

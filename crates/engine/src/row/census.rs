@@ -4,7 +4,7 @@
 use liger_fabric::{Cx, Fabric};
 use liger_pod::plan::PartitionId;
 
-use super::host::RowHost;
+use super::rows::Rows;
 use crate::tables::key::{Key, KeyRange};
 use crate::txn::TableId;
 
@@ -22,7 +22,7 @@ pub struct Census {
     pub bytes: u64,
 }
 
-impl RowHost {
+impl Rows {
     /// Counts the rows of a range in a partition; none where another host owns it. After a restart, rows that
     /// are not made yet are not counted.
     pub fn census<F: Fabric>(

@@ -10,54 +10,30 @@ use liger_fabric::{Cx, Fabric};
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{Entries, Trace};
 
-use super::host::RowHost;
 use super::moves::sentinel_key;
 use super::partition::{RowId, TablePart};
+use super::rows::Rows;
 use super::shared::block_is;
+use crate::method::Checked;
 use crate::protocol::relational::each_key;
 use crate::tables::key::Key;
 use crate::txn::TableId;
 
-/// What a check of one host found.
-#[derive(Clone, Default, Debug, PartialEq, Eq)]
-pub struct Checked {
-    /// Rows in this host's partitions, index entries included.
-    pub rows: u64,
-    /// Of them, shared now.
-    pub shared_rows: u64,
-    /// The most hosts that trust their cached copies of one of these.
-    pub trusting_hosts: u32,
-    /// Everything that is wrong, in words. Empty: all is well.
-    pub problems: Vec<String>,
-}
-
-impl RowHost {
-    /// Checks this host's partitions and its part of the shared memory. Reclamation should have caught up;
-    /// what is still waiting for a grace period is reported as a leak.
-    pub fn check<F: Fabric>(&self, cx: &Cx<F>) -> Checked {
-        let mut checked = Checked::default();
-        let mut reachable = BTreeSet::new();
-        if self.restore_all(cx, || _ = self.attend(cx)).is_err() {
-            checked.problems.extend(self.unrestored(cx));
-        }
+impl Rows {
+    /// Checks this host's partitions, and adds the shared memory that they use.
+    pub(super) fn check_rows<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        checked: &mut Checked,
+        reachable: &mut BTreeSet<u64>,
+    ) {
         for partition in self.own_partitions() {
-            for relation in self.catalog.relations().iter().filter(|r| !r.replicated) {
+            for relation in self.relations() {
                 let mut latched = self.partition(cx, partition);
                 let part = latched.table(relation.id);
-                self.check_part(cx, part, (partition, relation.id), &mut checked, &mut reachable);
+                self.check_part(cx, part, (partition, relation.id), checked, reachable);
             }
         }
-        for class in self.heap.audit(cx, &reachable).classes {
-            if !class.leaked.is_empty() || !class.dangling.is_empty() {
-                let (leaked, dangling) = (class.leaked.len(), class.dangling.len());
-                let first = class.leaked.first().or(class.dangling.first()).copied().unwrap_or(0);
-                let class = class.class;
-                checked
-                    .problems
-                    .push(format!("{class}: {leaked} leaked, {dangling} dangling, the first at {first:#x}"));
-            }
-        }
-        checked
     }
 
     /// Shared memory in use in this host's chunks: see [`Heap::used`].

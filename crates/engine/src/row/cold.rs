@@ -18,7 +18,7 @@
 //!    locked, rows are created, and neighbour bits are set, only where that is so.
 //! 3. No latch is held while files are read. Several workers may make the same span; the first one puts it.
 //! 4. A span that cannot be made is an error for whoever wants it, each time, and is shown in
-//!    [`RowHost::troubles`]; nothing is left out, and the host takes no checkpoint.
+//!    [`Host::troubles`](crate::host::Host::troubles); nothing is left out, and the host takes no checkpoint.
 //!
 //! Not here: spans and what they are made from (recovery/stored.rs), and who makes those that nobody asks for
 //! (recovery/checkpointer.rs).
@@ -30,10 +30,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use liger_fabric::{Cx, Fabric, Latch, LatchGuard};
 use liger_pod::plan::PartitionId;
 
-use super::host::RowHost;
 use super::load::add;
 use super::partition::{Partition, TablePart};
-use crate::recovery::{RecoveryError, RestoreStep, RestoresRows, Stored};
+use super::rows::Rows;
+use crate::recovery::{RecoveryError, RestoreStep, Stored};
 use crate::tables::key::Key;
 use crate::txn::{TableId, TxnError};
 
@@ -165,8 +165,17 @@ impl TablePart {
     }
 }
 
-impl RestoresRows for RowHost {
-    fn make_cold<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>) {
+impl Rows {
+    /// Makes a partition of this host cold: it is empty, and nobody uses it.
+    ///
+    /// # Panics
+    /// If it is not empty.
+    pub(super) fn make_partition_cold<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        stored: &Arc<Stored>,
+    ) {
         let mut latched = self.partition(cx, partition);
         for (table, part) in (0..).map(TableId).zip(&mut latched.tables) {
             let Some(part) = part else { continue };
@@ -179,13 +188,15 @@ impl RestoresRows for RowHost {
         }
     }
 
+    /// True if every row of this host's partitions is in them.
     #[inline]
-    fn is_whole(&self) -> bool {
+    pub(super) fn is_all_warm(&self) -> bool {
         self.restoring.shares.load(Ordering::Acquire) == 0
     }
 
-    fn restore_some<F: Fabric>(&self, cx: &Cx<F>) -> Result<RestoreStep, RecoveryError> {
-        if self.is_whole() {
+    /// Makes something of what is left, in order; what could not be made is tried again after all else.
+    pub(super) fn restore_next<F: Fabric>(&self, cx: &Cx<F>) -> Result<RestoreStep, RecoveryError> {
+        if self.is_all_warm() {
             return Ok(RestoreStep::Whole);
         }
         let from = *self.restoring.next.lock(cx);
@@ -202,7 +213,7 @@ impl RestoresRows for RowHost {
     }
 }
 
-impl RowHost {
+impl Rows {
     /// A partition of this host, latched, in which all that is decided by this key is warm: the key, and if
     /// it is absent, everything between the rows around it.
     ///
@@ -306,7 +317,7 @@ impl RowHost {
 
     /// How far a restart has come in making rows; `None` if there is nothing to make.
     pub fn restored<F: Fabric>(&self, cx: &Cx<F>) -> Option<Restored> {
-        if self.is_whole() {
+        if self.is_all_warm() {
             return None;
         }
         let Restoring { total_bytes, made_bytes, failed, .. } = &self.restoring;
@@ -328,11 +339,19 @@ impl RowHost {
     ///
     /// # Errors
     /// What cannot be made, when everything else is.
-    pub fn restore_all<F: Fabric>(&self, cx: &Cx<F>, turn: impl FnMut()) -> Result<(), RecoveryError> {
-        if self.is_whole() { Ok(()) } else { self.restore_those(cx, |partition| self.holds(partition), turn) }
+    pub(super) fn restore_rest<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        turn: impl FnMut(),
+    ) -> Result<(), RecoveryError> {
+        if self.is_all_warm() {
+            Ok(())
+        } else {
+            self.restore_those(cx, |partition| self.holds(partition), turn)
+        }
     }
 
-    /// As [`RowHost::restore_all`], some partitions.
+    /// As [`Rows::restore_rest`], some partitions.
     pub(crate) fn restore_those<F: Fabric>(
         &self,
         cx: &Cx<F>,

@@ -19,10 +19,9 @@ use std::ops::ControlFlow;
 use liger_fabric::{Cx, Fabric};
 use liger_pod::plan::PartitionId;
 
-use super::host::RowHost;
 use super::partition::{RowId, TablePart};
-use crate::recovery::directory::PodFiles;
-use crate::recovery::{CopiedUpTo, CopiesRows};
+use super::rows::Rows;
+use crate::recovery::CopiedUpTo;
 use crate::tables::key::Key;
 use crate::txn::TableId;
 
@@ -35,8 +34,10 @@ const LOADING_ROWS: usize = 8;
 /// Cache lines of each; the processor finds out about further ones by itself.
 const LOADING_LINES: usize = 3;
 
-impl CopiesRows for RowHost {
-    fn copy_rows<F: Fabric>(
+impl Rows {
+    /// Shows up to `most` rows of a table's share of a partition of this host, from the key `from` on, with
+    /// their versions.
+    pub(super) fn copy_part<F: Fabric>(
         &self,
         cx: &Cx<F>,
         (partition, table): (PartitionId, TableId),
@@ -76,12 +77,6 @@ impl CopiesRows for RowHost {
         CopiedUpTo::End
     }
 
-    fn files(&self) -> Option<&PodFiles> {
-        self.files.as_ref()
-    }
-}
-
-impl RowHost {
     /// Brings the DRAM copy of a row up to what had committed before this call; `Break`: not now.
     fn make_current<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart, row: RowId) -> ControlFlow<()> {
         let Some(at) = part.address(row) else { return ControlFlow::Continue(()) };

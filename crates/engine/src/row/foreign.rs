@@ -12,7 +12,7 @@
 
 use std::ops::ControlFlow;
 
-use liger_fabric::{Fabric, Work};
+use liger_fabric::{Fabric, Work as Cost};
 use liger_pod::heap::TupleAddr;
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
@@ -24,9 +24,8 @@ use super::partition::Mode;
 use super::policy::Steps;
 use super::remote::Entry;
 use super::shared::{Acquired, block_is, block_len, row_start};
-use super::transaction::{Place, RowTxn};
+use super::work::Work;
 use crate::catalog::{At, Relation};
-use crate::instance::Wait;
 use crate::protocol::failure::tree_error;
 use crate::protocol::workspace::Visitor;
 use crate::tables::key::{Key, KeyRange};
@@ -57,8 +56,8 @@ enum Try {
     Unknown,
 }
 
-impl<F: Fabric> RowTxn<'_, F> {
-    /// See `RowTxn::point`.
+impl<F: Fabric> Work<'_, '_, F> {
+    /// See `Transacts::point`.
     pub(super) fn point_foreign(
         &mut self,
         at: At<'_>,
@@ -130,12 +129,6 @@ impl<F: Fabric> RowTxn<'_, F> {
         Ok(())
     }
 
-    /// Asks the owner of a partition for something: see `RowHost::ask`.
-    pub(super) fn ask(&self, at: At<'_>, wish: Wish) -> Result<Answer, TxnError> {
-        let _waiting = self.host.waits.begin(self.state.me, Wait::Owner);
-        self.host.ask(self.cx, at, wish)
-    }
-
     /// Where the row of a key is, by the shared index.
     fn look_up(&self, at: At<'_>, key: &Key) -> Result<Option<TupleAddr>, TxnError> {
         let tree = self.host.foreign_index(at);
@@ -152,8 +145,8 @@ impl<F: Fabric> RowTxn<'_, F> {
     fn try_lock(&mut self, at: At<'_>, key: &Key, hash: u64, mode: Mode) -> Result<Try, TxnError> {
         let (cx, host) = (self.cx, self.host);
         let (mine, writer) = (self.state.me.bit(), self.state.me.writer());
-        cx.spend(Work::IndexNode, 1);
-        cx.spend(Work::Row, 1);
+        cx.spend(Cost::IndexNode, 1);
+        cx.spend(Cost::Row, 1);
         let mut shard = host.remote.shard(cx, hash);
         let Some(entry) = shard.get_mut(&hash) else { return Ok(Try::Unknown) };
         if entry.is_leaving() {
@@ -240,7 +233,7 @@ impl<F: Fabric> RowTxn<'_, F> {
 
     /// Remembers a row that is locked now; its number among the rows of other hosts.
     fn remember(&mut self, at: At<'_>, key: &Key, hash: u64, address: TupleAddr, llsn: u64) -> usize {
-        let i = self.state.foreign.add(ForeignRow {
+        let row = ForeignRow {
             hash,
             at: address,
             table: at.table(),
@@ -249,14 +242,15 @@ impl<F: Fabric> RowTxn<'_, F> {
             row_len: at.relation.row_len,
             llsn,
             wrote: false,
-        });
-        self.state.held.push(Place::Foreign(i as u32));
+        };
+        let i = self.mine.foreign.add(row);
+        self.mine.held.push(row.place(i));
         i
     }
 
     fn held_already(&self, at: At<'_>, key: &Key) -> Result<Try, TxnError> {
         // Held, but not under this key: two keys with one hash.
-        self.state.foreign.of_key(at.table(), at.partition, key).map(Try::Held).ok_or(Conflict::Moved.into())
+        self.mine.foreign.of_key(at.table(), at.partition, key).map(Try::Held).ok_or(Conflict::Moved.into())
     }
 
     /// Shows a locked row of another host to the visitor. `None`: the transaction has deleted it.
@@ -266,14 +260,14 @@ impl<F: Fabric> RowTxn<'_, F> {
         i: usize,
         visitor: &mut Visitor<'_>,
     ) -> Result<Option<ControlFlow<()>>, TxnError> {
-        let row = self.state.foreign[i];
-        let mut bytes = std::mem::take(&mut self.state.scratch);
+        let row = self.mine.foreign[i];
+        let mut bytes = std::mem::take(&mut self.mine.scratch);
         bytes.resize(row.row_len, 0);
         let start = row.at.block().byte(row_start(relation.key_words));
         self.cx.read(start, &mut bytes);
-        let place = (relation, Place::Foreign(i as u32));
+        let place = (relation, row.place(i));
         let shown = self.state.show(self.cx, place, &row.key, (&bytes, row.llsn), visitor);
-        self.state.scratch = bytes;
+        self.mine.scratch = bytes;
         shown
     }
 
@@ -294,8 +288,8 @@ impl<F: Fabric> RowTxn<'_, F> {
             let locked = self.retry(|txn| txn.lock_batch(&stretch))?;
             let mut found = Vec::new();
             for &i in &locked.rows {
-                let row = self.state.foreign[i];
-                if self.state.core.is_recorded() && !self.state.core.is_own_insert(Place::Foreign(i as u32)) {
+                let row = self.mine.foreign[i];
+                if self.state.core.is_recorded() && !self.state.core.is_own_insert(row.place(i)) {
                     found.push((row.key, row.llsn));
                 }
                 let Some(flow) = self.show_foreign(at.relation, i, visitor)? else { continue };
@@ -309,7 +303,7 @@ impl<F: Fabric> RowTxn<'_, F> {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            let last = locked.rows.last().map(|i| self.state.foreign[*i].key);
+            let last = locked.rows.last().map(|i| self.mine.foreign[*i].key);
             if locked.complete {
                 self.state.note_range(at.table(), rest, found);
                 return Ok(ControlFlow::Continue(()));
@@ -394,7 +388,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     /// first. `unlocked`: where gaps are not locked, the first row beyond the range, if it ends
     /// there.
     fn is_chain_proven(&self, chain: &[usize], unlocked: Option<TupleAddr>, stretch: &Stretch<'_>) -> bool {
-        let cell = |i: usize| self.host.shared.peek(self.cx, self.state.foreign[i].at);
+        let cell = |i: usize| self.host.shared.peek(self.cx, self.mine.foreign[i].at);
         let others = match (chain, unlocked) {
             ([], None) => return false,
             ([], Some(beyond)) => return self.host.shared.peek(self.cx, beyond).prev_real(),
@@ -403,7 +397,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         };
         let first = chain[0];
         let starts = stretch.previous.is_some()
-            || self.state.foreign[first].key == stretch.rest.low
+            || self.mine.foreign[first].key == stretch.rest.low
             || cell(first).prev_real()
             || self.cx.sabotaged("foreign.check-prev-real");
         starts && others.iter().all(|i| cell(*i).next_real() || self.cx.sabotaged("foreign.check-next-real"))
@@ -412,8 +406,8 @@ impl<F: Fabric> RowTxn<'_, F> {
     /// Inserts into a partition of another host; false if the key exists (which is then protected).
     pub(super) fn insert_foreign(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
         self.host.check_open(at.partition)?;
-        if let Some(i) = self.state.foreign.of_key(at.table(), at.partition, key)
-            && self.state.core.work.revive(Place::Foreign(i as u32), bytes)
+        if let Some(i) = self.mine.foreign.of_key(at.table(), at.partition, key)
+            && self.state.core.work.revive(self.mine.foreign[i].place(i), bytes)
         {
             return Ok(true);
         }
@@ -460,7 +454,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         drop(shard);
         host.shared.freshen(cx, address.block(), block_len(at.relation.key_words, at.relation.row_len));
         let i = self.remember(at, key, hash, address, llsn);
-        let place = Place::Foreign(i as u32);
+        let place = self.mine.foreign[i].place(i);
         self.state.llsn = self.state.llsn.max(llsn);
         self.state.core.work.begin_insert(place, at.table(), key, Some(bytes));
         Ok(())
@@ -468,7 +462,7 @@ impl<F: Fabric> RowTxn<'_, F> {
 
     /// True if this transaction holds that row, and no other one of this host does.
     fn holds_alone(&self, at: TupleAddr) -> bool {
-        let Some(row) = self.state.foreign.of_address(at) else { return false };
+        let Some(row) = self.mine.foreign.of_address(at) else { return false };
         let shard = self.host.remote.shard(self.cx, row.hash);
         shard.get(&row.hash).is_some_and(|entry| entry.at == at && entry.is_held_only_by(self.state.me))
     }

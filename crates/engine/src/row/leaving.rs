@@ -21,9 +21,9 @@ use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
 use liger_pod::watch::Owner;
 
-use super::host::RowHost;
 use super::message::{Message, Removal};
 use super::remote::{Entry, LEAVING, Shard};
+use super::rows::Rows;
 use crate::catalog::At;
 use crate::tables::key::Key;
 use crate::txn::TableId;
@@ -94,7 +94,7 @@ impl Given {
     }
 }
 
-impl RowHost {
+impl Rows {
     /// Removes a row that this host had given away; it owns the partition by now.
     fn remove_given<F: Fabric>(&self, cx: &Cx<F>, name: &Name, which: Removal) {
         let Name { table, partition, ref key, .. } = *name;
@@ -156,7 +156,7 @@ impl RowHost {
         let which = given.which(again);
         drop(leaving);
         let &Name { table, partition, key, .. } = name;
-        self.post(cx, owner, &Message::Remove { table, partition, key, which });
+        self.send(cx, owner, &Message::Remove { table, partition, key, which });
     }
 
     /// Tells the new owner of a partition what this host had given to the one before: rows that it knows, or

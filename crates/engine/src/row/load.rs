@@ -6,11 +6,13 @@ use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{Entries, Trace};
 use liger_store::local::RowFlags;
 
-use super::host::RowHost;
+use super::RowHost;
 use super::partition::TablePart;
 use super::policy::PreMigration;
+use super::rows::Rows;
 use super::shared::Acquired;
 use crate::catalog::{At, Relation};
+use crate::protocol::engine::HostEngine;
 use crate::protocol::failure::tree_error;
 use crate::tables::key::Key;
 use crate::txn::{TableId, TxnError};
@@ -35,23 +37,16 @@ pub(super) fn add(
     Ok(())
 }
 
-impl RowHost {
-    /// Shares every row of the listed tables in this host's partitions, as if other hosts had asked for them:
-    /// the state that published evaluations start from. Returns the number of rows moved in.
-    pub fn share_all<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<u64, TxnError> {
-        self.share_first(cx, tables, 1.0)
-    }
-
-    /// The same with so much of each table's part of each partition, in the order of its keys: 1.0 is all
-    /// of it.
-    pub fn share_first<F: Fabric>(
+impl Rows {
+    /// Shares so much of each table's part of each partition, in the order of its keys: 1.0 is all of it, as
+    /// if other hosts had asked for it. Returns the number of rows moved in.
+    pub(super) fn share_first<F: Fabric>(
         &self,
         cx: &Cx<F>,
         tables: &[TableId],
         share: f64,
     ) -> Result<u64, TxnError> {
         let mut moved = 0;
-        tables.iter().try_for_each(|&table| self.restore_for(cx, table))?;
         for partition in self.own_partitions().collect::<Vec<_>>() {
             for &table in tables {
                 let mut latched = self.partition(cx, partition);
@@ -80,7 +75,7 @@ impl RowHost {
     ///
     /// # Errors
     /// If a shared index is damaged.
-    pub fn warm_up<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<(), TxnError> {
+    pub(super) fn learn_shared<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<(), TxnError> {
         let others = self.plan.partitions().filter(|partition| !self.owns(*partition));
         let others: Vec<PartitionId> = others.collect();
         for &table in tables {
@@ -107,6 +102,14 @@ impl RowHost {
         }
         Ok(())
     }
+}
+
+impl RowHost {
+    /// Shares every row of the listed tables in this host's partitions, as if other hosts had asked for them:
+    /// the state that published evaluations start from. Returns the number of rows moved in.
+    pub fn share_all<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<u64, TxnError> {
+        self.share(cx, tables, 1.0)
+    }
 
     /// Shares the rows of this host's partitions with which a run is to begin. The workload says which tables
     /// its transactions use from several hosts. Returns the number of rows moved in.
@@ -120,15 +123,9 @@ impl RowHost {
             PreMigration::None => Ok(0),
             PreMigration::NonPartitionable => self.share_all(cx, non_partitionable),
             PreMigration::All => {
-                let relations = self.catalog.relations().iter();
-                let all: Vec<TableId> = relations.filter(|r| !r.replicated).map(|r| r.id).collect();
+                let all: Vec<TableId> = self.rows().relations().map(|relation| relation.id).collect();
                 self.share_all(cx, &all)
             }
         }
-    }
-
-    /// Makes all rows that are not here yet, for somebody who wants those of a table.
-    pub(super) fn restore_for<F: Fabric>(&self, cx: &Cx<F>, table: TableId) -> Result<(), TxnError> {
-        self.restore_all(cx, || _ = self.attend(cx)).map_err(|why| why.of_rows(table))
     }
 }

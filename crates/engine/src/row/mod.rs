@@ -1,17 +1,20 @@
 //! The row engine: rows partitioned over the hosts' DRAM; rows that several hosts touch live in shared
 //! memory, where every host locks and changes them in place (Pasha, CIDR'25; Tigon, OSDI'25).
 //!
+//! Rows are an access method of a host (method/): the host's transactions, commits and takeovers are in
+//! host/.
+//!
 //! * [`cell`], [`shared`]: the tuple cell, and locking a shared row through it;
 //! * `partition`: rows of this host; `cold`: those that a restart has not made yet; `moves`: into shared
 //!   memory and back; `relief`, `shortage`: when that fills up, and when it is full; `remote`: what is known
 //!   of other hosts' rows;
-//! * `transaction`, `own`, `foreign`, `commit`, `session`: two-phase locking over all of them; `retry`: locks
-//!   that are not free; `owned`: for callers on threads that come and go;
-//! * `keeper`, `settle`, `takeover`: hosts that die, what is done about their locks, and how a survivor comes
-//!   to own their partitions (who owns which is the instance's to know);
-//! * `message`, `service`, `leaving`: what hosts ask of each other, and rows given to their owners to remove;
-//! * [`policy`]: decisions as values; [`host`]: what workers share.
+//! * `work`, `own`, `foreign`, `free`, `commit`, `parking`: a transaction at work on them;
+//! * `asking`, `message`, `leaving`: what hosts ask of each other, and rows given to their owners to remove;
+//! * `serves`, `resolve`, `inherit`: locks of hosts that died, and partitions that come here;
+//! * `stores`, `copy`, `load`, `check`: images, filling, checking;
+//! * [`policy`]: decisions as values; `rows`: what workers share.
 
+mod asking;
 mod borrowed;
 pub mod cell;
 mod census;
@@ -19,13 +22,10 @@ mod check;
 mod cold;
 mod commit;
 mod copy;
-mod engine;
-mod entries;
 mod foreign;
-pub mod host;
-mod keeper;
+mod free;
+mod inherit;
 mod leaving;
-mod lent;
 mod load;
 mod message;
 mod moves;
@@ -33,28 +33,33 @@ mod own;
 mod parking;
 mod partition;
 pub mod policy;
-mod pool;
 mod relief;
 mod remote;
-mod retry;
-mod service;
-mod session;
-mod settle;
+mod resolve;
+mod rows;
+mod serves;
 pub mod shared;
 mod shortage;
-mod skip;
-mod takeover;
-mod transaction;
+mod stores;
+mod work;
 
+use crate::host::{self, Host};
+
+pub use crate::host::Takeover;
+pub use crate::instance::{Step, WorkerPool, WorkerToken};
+pub use crate::method::Checked;
 pub use census::Census;
-pub use check::Checked;
 pub use cold::Restored;
-pub use host::{Budget, Moves, Options, RowHost};
-pub use keeper::Takeover;
-pub use lent::DetachedTxn;
-pub use pool::{Step, WorkerPool, WorkerToken};
-pub use session::RowSession;
-pub use transaction::RowTxn;
+pub use rows::{Budget, Moves, Options, Rows};
+
+/// A host whose tables are kept in rows.
+pub type RowHost = Host<Rows>;
+/// Its transaction.
+pub type RowTxn<'h, F> = host::Txn<'h, F, Rows>;
+/// One worker's door to it.
+pub type RowSession<'h, F> = host::HostSession<'h, F, Rows>;
+/// A transaction of it that belongs to no worker.
+pub type DetachedTxn = host::DetachedTxn<Rows>;
 
 /// Protocol steps of the row engine that a mutation test can leave out.
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
@@ -65,18 +70,19 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         own::SABOTAGE_STEPS,
         parking::SABOTAGE_STEPS,
         foreign::SABOTAGE_STEPS,
-        keeper::SABOTAGE_STEPS,
         cold::SABOTAGE_STEPS,
         commit::SABOTAGE_STEPS,
         copy::SABOTAGE_STEPS,
         remote::SABOTAGE_STEPS,
-        service::SABOTAGE_STEPS,
+        asking::SABOTAGE_STEPS,
+        crate::instance::service::SABOTAGE_STEPS,
         crate::protocol::mail::SABOTAGE_STEPS,
         leaving::SABOTAGE_STEPS,
-        settle::SABOTAGE_STEPS,
-        takeover::SABOTAGE_STEPS,
+        resolve::SABOTAGE_STEPS,
+        inherit::SABOTAGE_STEPS,
     ]
     .into_iter()
     .flatten()
     .copied()
+    .chain(host::sabotage_steps())
 }

@@ -17,12 +17,13 @@ use liger_pod::heap::{BlockClass, OutOfMemory, TupleAddr};
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::TreeError;
 
-use super::host::{RowHost, count};
 use super::message::{Answer, Removal, Wish};
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
+use super::rows::Rows;
 use super::shared::{DELETED, Held, ROW_MAGIC, RowHead, UNBORN, VERSION, read_key};
 use super::shortage::{Outcome, Relief};
+use crate::instance::count;
 use crate::protocol::failure::Failure;
 use crate::tables::key::{Key, KeyRange};
 use crate::txn::TableId;
@@ -41,7 +42,7 @@ pub fn sentinel_key(words: usize) -> Key {
     Key::greatest(words)
 }
 
-impl RowHost {
+impl Rows {
     /// Shares a row. The partition is latched. With `holder`, another host gets the write lock at once.
     pub(super) fn move_in<F: Fabric>(
         &self,
@@ -393,7 +394,7 @@ impl RowHost {
         let mut latched = self.partition(cx, partition);
         let part = latched.table(table);
         let Some((row, at)) = part.find(cx, key).and_then(|row| Some((row, part.address(row)?))) else {
-            return count(&self.moves.messages_dropped, 1);
+            return self.drop_message();
         };
         // It may have been removed already: by the owner that died, or by whoever swept up after the sender.
         let is_its = self.shared.peek(cx, at).writer() == Some(from);
@@ -403,7 +404,7 @@ impl RowHost {
         };
         match is_its && is_meant() {
             true => self.remove_row(cx, part, key, row, from, which.llsn),
-            false => count(&self.moves.messages_dropped, 1),
+            false => self.drop_message(),
         }
     }
 

@@ -14,8 +14,9 @@ use liger_store::local::RowFlags;
 
 use super::moves::sentinel_key;
 use super::partition::{Mode, RowId, TablePart};
-use super::transaction::{Place, RowTxn};
+use super::work::{Spot, Work, own_place};
 use crate::catalog::At;
+use crate::method::Place;
 use crate::protocol::failure::tree_error;
 use crate::protocol::relational::Flow;
 use crate::protocol::workspace::Visitor;
@@ -44,7 +45,7 @@ enum Walked {
     Cold(Key),
 }
 
-impl<F: Fabric> RowTxn<'_, F> {
+impl<F: Fabric> Work<'_, '_, F> {
     /// Locks a row for this transaction and remembers it. Returns true if it held nothing of the row before.
     /// Of its key it is said that no other row has one between that and `near`.
     fn hold(
@@ -61,7 +62,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         let locked = part.lock(self.cx, self.host.shared, row, self.state.me, mode, gap);
         let new = locked.inspect_err(|_| self.state.in_the_way = part.others_at(row, self.state.me))?;
         if new {
-            self.state.held.push(Place::Own { partition: place.0, table: place.1, row });
+            self.mine.held.push(own_place(place, row));
         }
         Ok(new)
     }
@@ -87,7 +88,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         Ok(())
     }
 
-    /// See `RowTxn::point`.
+    /// See `Transacts::point`.
     pub(super) fn point_own(
         &mut self,
         at: At<'_>,
@@ -97,8 +98,8 @@ impl<F: Fabric> RowTxn<'_, F> {
         let host = self.host;
         let mut latched = host.warm_around(self.cx, at.ids(), key)?;
         let part = latched.table(at.table());
-        let found = match self.state.core.work.at_hand(at.table(), key) {
-            Some(Place::Own { row, .. }) => Some(row),
+        let found = match self.state.core.work.at_hand(at.table(), key).map(Spot::of) {
+            Some(Spot::Own { row, .. }) => Some(row),
             _ => part.find(self.cx, key),
         };
         let Some(row) = found else {
@@ -125,7 +126,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         if new {
             self.state.note_read(at.table(), key, Some(version));
         }
-        let place = (at.relation, Place::own(at, row));
+        let place = (at.relation, own_place(at.ids(), row));
         let shown = self.state.show(self.cx, place, key, (part.rows.bytes(row), version), visitor)?;
         Ok(shown.is_some())
     }
@@ -176,7 +177,7 @@ impl<F: Fabric> RowTxn<'_, F> {
             if self.state.core.is_recorded() && !part.is_uncommitted_insert(row) {
                 walk.found.push((key, version));
             }
-            let place = (at.relation, Place::own(at, row));
+            let place = (at.relation, own_place(at.ids(), row));
             let flow = self.state.show(self.cx, place, &key, (part.rows.bytes(row), version), visitor)?;
             if flow.is_some_and(|flow| flow.is_break()) {
                 walk.seen.high = key.next();
@@ -196,7 +197,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         let (before, next) = (around.prev, part.behind(&around));
         if let Some(row) = around.found {
             let new = self.hold(part, at.ids(), (key, row), Mode::Read, false)?;
-            if self.state.core.work.revive(Place::own(at, row), bytes) {
+            if self.state.core.work.revive(own_place(at.ids(), row), bytes) {
                 part.set_flag(row, RowFlags::DELETED, false);
                 return Ok(true);
             }
@@ -222,8 +223,8 @@ impl<F: Fabric> RowTxn<'_, F> {
         part.hold_new(row, next, self.state.me, !self.cx.sabotaged("own.inherit-gap"));
         part.tree.insert_near(&around, key.words(), row);
         self.state.llsn = self.state.llsn.max(part.max_removed_llsn);
-        let place = Place::own(at, row);
-        self.state.held.push(place);
+        let place = own_place(at.ids(), row);
+        self.mine.held.push(place);
         // A log's record has no other place to take the row from.
         self.state.core.work.begin_insert(place, at.table(), key, host.log.is_some().then_some(bytes));
         Ok(true)
@@ -231,7 +232,7 @@ impl<F: Fabric> RowTxn<'_, F> {
 
     /// Marks a row of this host as deleted by its writer, or takes the mark away.
     pub(super) fn flag_own(&mut self, place: Place, deleted: bool) {
-        let Place::Own { partition, table, row } = place else { unreachable!("a row of this host") };
+        let Spot::Own { partition, table, row } = Spot::of(place) else { unreachable!("a row of this host") };
         let host = self.host;
         let mut latched = host.partition(self.cx, partition);
         latched.table(table).set_flag(row, RowFlags::DELETED, deleted);

@@ -10,7 +10,7 @@ use liger_fabric::{Fabric, LatchGuard};
 
 use super::partition::{Partition, RowId, TablePart, reach};
 use super::remote::Entry;
-use super::transaction::{Place, RowTxn};
+use super::work::{Spot, Work};
 use crate::instance::Holder;
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -112,19 +112,19 @@ fn of_entry<R>(entry: &mut Entry, work: impl FnOnce(&mut Locks<'_>) -> R) -> R {
     })
 }
 
-impl<F: Fabric> RowTxn<'_, F> {
-    /// Its locks name its number no more; what it has of each row.
-    pub(super) fn park(&mut self) -> Vec<Hold> {
-        let (me, mut holds) = (self.state.me, Vec::with_capacity(self.state.held.len()));
+impl<F: Fabric> Work<'_, '_, F> {
+    /// Its locks name its number no more; what it has of each row is noted.
+    pub(super) fn park(&mut self) {
+        let (me, mut holds) = (self.state.me, Vec::with_capacity(self.mine.held.len()));
         let keeps_gap = !self.cx.sabotaged("parking.keep-gap");
         self.each_held(|_, locks| holds.push(locks.park(me, keeps_gap)));
-        holds
+        self.mine.parked = holds;
     }
 
     /// Its locks name its number again.
-    pub(super) fn take_over(&mut self, holds: &[Hold]) {
-        let me = self.state.me;
-        assert_eq!(holds.len(), self.state.held.len(), "a transaction that is parked takes no locks");
+    pub(super) fn unpark(&mut self) {
+        let (me, holds) = (self.state.me, std::mem::take(&mut self.mine.parked));
+        assert_eq!(holds.len(), self.mine.held.len(), "a transaction that is parked takes no locks");
         let counts = !self.cx.sabotaged("parking.count-readers");
         self.each_held(|i, locks| locks.take_over(me, holds[i], counts));
     }
@@ -132,15 +132,15 @@ impl<F: Fabric> RowTxn<'_, F> {
     fn each_held(&self, mut work: impl FnMut(usize, &mut Locks<'_>)) {
         let (cx, host) = (self.cx, self.host);
         let mut latched: Option<LatchGuard<'_, Partition>> = None;
-        for (i, place) in self.state.held.iter().enumerate() {
-            match *place {
-                Place::Own { partition, table, row } => {
+        for (i, place) in self.mine.held.iter().enumerate() {
+            match Spot::of(*place) {
+                Spot::Own { partition, table, row } => {
                     let part = reach(&mut latched, partition, |p| host.partition(cx, p)).table(table);
                     of_row(part, row, |locks| work(i, locks));
                 }
-                Place::Foreign(row) => {
+                Spot::Foreign(row) => {
                     latched = None;
-                    let hash = self.state.foreign[row as usize].hash;
+                    let hash = self.mine.foreign[row].hash;
                     let mut shard = host.remote.shard(cx, hash);
                     let entry = shard.get_mut(&hash).expect("a held row has its entry");
                     of_entry(entry, |locks| work(i, locks));

@@ -11,7 +11,7 @@
 //!    one before it. Every table ends in a sentinel row whose gap reaches to the end.
 //! 5. The DRAM bytes of a shared row are current unless its word says `modified`.
 //!
-//! Not here: what a transaction does with locks (transaction.rs), how rows come and go in shared memory
+//! Not here: what a transaction does with locks (own.rs), how rows come and go in shared memory
 //! (moves.rs).
 
 use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, SyncAddr, Work};
@@ -80,14 +80,14 @@ pub struct TablePart {
 pub struct Partition {
     /// Its number in the pod.
     pub id: PartitionId,
-    /// By table id; `None` for replicated tables, which are not partitioned.
+    /// By table id; `None` for those that are not kept in rows.
     pub tables: Vec<Option<TablePart>>,
 }
 
 impl Partition {
-    /// The share of table `table`, which is partitioned.
+    /// The share of table `table`, which is kept in rows.
     pub fn table(&mut self, table: TableId) -> &mut TablePart {
-        self.tables[table.index()].as_mut().expect("a partitioned table")
+        self.tables[table.index()].as_mut().expect("a table that is kept in rows")
     }
 }
 

@@ -10,20 +10,20 @@
 
 mod coherence;
 mod move_out;
-mod names;
 mod steps;
-mod wait;
 
 use std::fmt;
 use std::str::FromStr;
 
+pub use crate::instance::wait_policy::{InTheWay, LockWait, NoWait, Patient, WaitDie, WaitPolicy};
+pub use crate::names::UnknownName;
 pub use coherence::Coherence;
 pub use move_out::{Marks, MoveOut, MoveOutWhen, PreMigration};
-pub use names::UnknownName;
 pub use steps::Steps;
-pub use wait::{InTheWay, LockWait, NoWait, Patient, WaitDie, WaitPolicy};
 
 pub(super) use move_out::{Leavers, SharedRow};
+
+use crate::names::find;
 
 /// What a host's engine decides by, but for the wait policy, which every session can choose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,9 +87,9 @@ impl Policies {
             "coherence" => self.coherence = value.parse()?,
             "move-out" => self.move_out = value.parse()?,
             "move-out-when" => self.move_out_when = value.parse()?,
-            "next-key-locking" => self.next_key_locking = names::find("switch", SWITCH, value)?,
-            "shortcuts" => self.shortcuts = names::find("switch", SWITCH, value)?,
-            "dirty-tracking" => self.dirty_tracking = names::find("switch", SWITCH, value)?,
+            "next-key-locking" => self.next_key_locking = find("switch", SWITCH, value)?,
+            "shortcuts" => self.shortcuts = find("switch", SWITCH, value)?,
+            "dirty-tracking" => self.dirty_tracking = find("switch", SWITCH, value)?,
             "steps" => self.steps = value.parse()?,
             _ => {
                 let (kind, name, known) = ("policy", name.to_owned(), Self::NAMES.join(", "));

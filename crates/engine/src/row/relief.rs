@@ -15,16 +15,16 @@ use liger_fabric::{Cx, Fabric};
 use liger_pod::membership::Slot;
 use liger_pod::watch::Owner;
 
-use super::host::RowHost;
 use super::message::Message;
 use super::policy::{Coherence, MoveOut, MoveOutWhen, Steps};
+use super::rows::Rows;
 
 /// Most rows that leave in one turn of housekeeping.
 const ROWS_AHEAD: usize = 64;
 /// Rows that an owner looks at with each request that it serves, where they leave by their use.
 const LOOKS: usize = 8;
 
-impl RowHost {
+impl Rows {
     /// True while rows and their index use more than so much of the shared memory that they may.
     fn is_beyond<F: Fabric>(&self, cx: &Cx<F>, percent: u64) -> bool {
         let usage = self.heap.usage(cx);
@@ -57,7 +57,7 @@ impl RowHost {
             for host in self.plan.hosts().filter(|host| *host != self.me) {
                 let slot = Slot::load(cx, &self.plan, host).ok().filter(|slot| slot.state.is_member());
                 if let Some(Slot { host, incarnation, .. }) = slot {
-                    self.post(cx, Owner { host, incarnation }, &Message::Evict);
+                    self.send(cx, Owner { host, incarnation }, &Message::Evict);
                 }
             }
         }

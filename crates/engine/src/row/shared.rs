@@ -15,7 +15,7 @@
 //! invalidation is done (the latch of invariant 1 is still held), and no writer can come between; it saves
 //! one swap (docs/protocols/shared-rows.md).
 //!
-//! Not here: which cell belongs to which key (remote.rs, partition.rs), and who waits (transaction.rs).
+//! Not here: which cell belongs to which key (remote.rs, partition.rs), and who waits (method/tries.rs).
 
 use liger_fabric::zerocopy::IntoBytes;
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, Work, layout};

@@ -74,11 +74,11 @@ impl PodEngine for RowPod {
         let mut figures = EngineFigures::default();
         for host in &self.0.hosts {
             let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-            let moves = host.moves();
+            let moves = host.rows().moves();
             figures.shared_tuples += read(&moves.shared_rows);
             figures.moves_in += read(&moves.moved_in);
             figures.moves_out += read(&moves.moved_out);
-            *figures.more.entry("messages".to_owned()).or_default() += read(&moves.messages);
+            *figures.more.entry("messages".to_owned()).or_default() += read(&host.mail().sent);
             if let Some(log) = host.log() {
                 *figures.more.entry(logs::BYTES.to_owned()).or_default() += log.appended_bytes();
             }

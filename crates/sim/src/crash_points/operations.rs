@@ -357,7 +357,7 @@ impl Actor<'_> {
     fn moves_out(&mut self, rows: usize) {
         let mut moved = 0;
         for _ in 0..100 {
-            moved += self.engine.move_out_some(self.cx, rows - moved);
+            moved += self.engine.rows().move_out_some(self.cx, rows - moved);
             if moved == rows {
                 return;
             }

@@ -1,21 +1,22 @@
 //! Who takes the checkpoints of one host in a life that loses power: some when told, the others when the logs
 //! have grown, with a bound so small that segments go all the time.
 
+use liger_engine::host::Host;
+use liger_engine::method::Method;
 use liger_engine::recovery::RecoveryError;
 use liger_engine::recovery::checkpoint::Pace;
 use liger_engine::recovery::checkpointer::{CheckpointOptions, Checkpointer};
 use liger_engine::recovery::directory::{Directory, read_whole};
 use liger_engine::recovery::manifest::{HOST_MANIFEST, HostManifest};
-use liger_engine::row::RowHost;
 use liger_fabric::Cx;
 use liger_fabric::sim::Sim;
 
 use super::Life;
 
 /// Takes `most` checkpoints, then those that the bound needs, until nobody else runs.
-pub(super) fn take_checkpoints(
+pub(super) fn take_checkpoints<M: Method>(
     cx: &Cx<Sim>,
-    host: &RowHost,
+    host: &Host<M>,
     directory: Directory,
     replay_bytes: u64,
     most: u64,
@@ -42,9 +43,9 @@ pub(super) fn take_checkpoints(
 }
 
 /// A checkpointer in a hurry.
-fn checkpointer(
+fn checkpointer<M: Method>(
     cx: &Cx<Sim>,
-    host: &RowHost,
+    host: &Host<M>,
     directory: Directory,
     replay_bytes: u64,
 ) -> Result<Checkpointer, RecoveryError> {
@@ -60,7 +61,7 @@ fn checkpointer(
 }
 
 /// One turn of a checkpointer, and what it did.
-fn turn(cx: &Cx<Sim>, checkpointer: &mut Checkpointer, host: &RowHost, life: &Life) {
+fn turn<M: Method>(cx: &Cx<Sim>, checkpointer: &mut Checkpointer, host: &Host<M>, life: &Life) {
     let before = checkpointer.counts();
     checkpointer.turn(cx, host);
     let after = checkpointer.counts();

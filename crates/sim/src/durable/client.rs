@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use liger_engine::row::{RowHost, RowSession};
+use liger_engine::host::{Host, HostSession};
+use liger_engine::method::Method;
 use liger_engine::{Session, Ticket, TxnError};
 use liger_fabric::Cx;
 use liger_fabric::sim::Sim;
@@ -12,16 +13,16 @@ use crate::recorder::Recorder;
 use crate::rows::{self, RowsRun};
 
 /// A worker and those that wait for its answers.
-pub(super) struct Client<'h> {
-    session: RowSession<'h, Sim>,
+pub(super) struct Client<'h, M: Method> {
+    session: HostSession<'h, Sim, M>,
     life: &'h Life,
     recorder: &'h Recorder,
     waiting: VecDeque<(u64, Ticket)>,
 }
 
-impl<'h> Client<'h> {
-    pub(super) fn new(cx: &'h Cx<Sim>, host: &'h RowHost, life: &'h Life, recorder: &'h Recorder) -> Self {
-        Self { session: RowSession::new(cx, host), life, recorder, waiting: VecDeque::new() }
+impl<'h, M: Method> Client<'h, M> {
+    pub(super) fn new(cx: &'h Cx<Sim>, host: &'h Host<M>, life: &'h Life, recorder: &'h Recorder) -> Self {
+        Self { session: HostSession::new(cx, host), life, recorder, waiting: VecDeque::new() }
     }
 
     pub(super) fn work(mut self, run: &RowsRun) {

@@ -10,16 +10,16 @@ use super::salvage::{self, Named};
 use super::{DurableResult, LOADED, Life, Rows, Storage};
 use crate::Picker;
 use crate::history::{Change, History, Key as HistoryKey, Operation, Outcome, Transaction};
-use crate::pod::SimPod;
+use crate::pod::{Kept, SimPod};
 use crate::rows::{RowsRun, keys_of};
 use crate::serializability;
 
 /// What a life leaves.
-pub(super) struct Left {
+pub(super) struct Left<M> {
     pub history: History,
     pub life: Rc<Life>,
     /// What has outlived the hosts, if anything has.
-    pub memory: Option<SimPod>,
+    pub memory: Option<SimPod<M>>,
     /// Then, once it was salvaged: the transactions that logs have records of.
     pub logged: Option<BTreeSet<Named>>,
 }
@@ -32,7 +32,7 @@ fn version(transaction: &Transaction) -> Option<u64> {
     })
 }
 
-impl Left {
+impl<M: Kept> Left<M> {
     /// The pod's next generation, and up to which epoch the one before counts.
     pub fn begin(
         &mut self,

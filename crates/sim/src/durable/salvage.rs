@@ -22,7 +22,7 @@ use liger_pod::plan::Plan as Memory;
 
 use super::Storage;
 use crate::Picker;
-use crate::pod::{SimPod, directories};
+use crate::pod::{Kept, SimPod, directories};
 
 const DOMAINS: [CrashDomain; 3] = [CrashDomain::Process, CrashDomain::Host, CrashDomain::HostPersistent];
 
@@ -30,14 +30,14 @@ const DOMAINS: [CrashDomain; 3] = [CrashDomain::Process, CrashDomain::Host, Cras
 pub(super) type Named = (u8, u8, u64);
 
 /// Plans the death of all hosts after so many verbs, each in a domain of its own.
-pub(super) fn kill_all(pod: &mut SimPod, verbs: u64, pick: &mut Picker) {
+pub(super) fn kill_all<M: Kept>(pod: &mut SimPod<M>, verbs: u64, pick: &mut Picker) {
     for host in 0..pod.hosts.len() as u8 {
         pod.sim.kill_after(HostId(host), verbs, DOMAINS[pick.below(3) as usize]);
     }
 }
 
 /// Waits until everybody is dead that was to die in a run that has ended.
-pub(super) fn until_all_are_dead(pod: &mut SimPod, report: &Report) {
+pub(super) fn until_all_are_dead<M: Kept>(pod: &mut SimPod<M>, report: &Report) {
     for (host, reported) in report.hosts.iter().enumerate() {
         if reported.killed.is_empty() {
             let epoch = pod.plan.epoch_word();
@@ -52,7 +52,7 @@ pub(super) fn until_all_are_dead(pod: &mut SimPod, report: &Report) {
 }
 
 /// Tries it while all hosts live.
-pub(super) fn is_refused_to_the_living(pod: &mut SimPod, identity: Identity) -> Option<String> {
+pub(super) fn is_refused_to_the_living<M: Kept>(pod: &mut SimPod<M>, identity: Identity) -> Option<String> {
     let (memory, said) = (pod.plan.clone(), Rc::new(RefCell::new(None)));
     let answer = Rc::clone(&said);
     pod.sim.spawn(HostId(0), WorkerId(0), move |cx| {
@@ -73,7 +73,11 @@ pub(super) fn is_refused_to_the_living(pod: &mut SimPod, identity: Identity) -> 
 pub(super) type Begun = (u64, Plan, BTreeSet<Named>);
 
 /// Salvages, and begins the pod's next generation; in as many tries as it takes.
-pub(super) fn begin(pod: &mut SimPod, storage: &Storage, pick: &mut Picker) -> Result<Begun, String> {
+pub(super) fn begin<M: Kept>(
+    pod: &mut SimPod<M>,
+    storage: &Storage,
+    pick: &mut Picker,
+) -> Result<Begun, String> {
     if pick.chance(70)
         && let Some(problem) = damage_is_named(pod, storage, pick)
     {
@@ -114,8 +118,8 @@ pub(super) fn begin(pod: &mut SimPod, storage: &Storage, pick: &mut Picker) -> R
 }
 
 /// Runs `body` on host 0, which holds all disks; `None` if it was killed.
-fn on_host_0<R: 'static>(
-    pod: &mut SimPod,
+fn on_host_0<M: Kept, R: 'static>(
+    pod: &mut SimPod<M>,
     hosts: u8,
     body: impl FnOnce(&Cx<Sim>, &[Directory]) -> Result<R, String> + 'static,
 ) -> Option<Result<R, String>> {
@@ -130,7 +134,7 @@ fn on_host_0<R: 'static>(
 }
 
 /// Changes a byte of a record that was not shipped, looks what is said, and changes it back.
-fn damage_is_named(pod: &mut SimPod, storage: &Storage, pick: &mut Picker) -> Option<String> {
+fn damage_is_named<M: Kept>(pod: &mut SimPod<M>, storage: &Storage, pick: &mut Picker) -> Option<String> {
     let (memory, identity) = (pod.plan.clone(), storage.identity);
     let (which, offset, bit) = (pick.below(1 << 20), pick.below(1 << 20), pick.below(8));
     let said = on_host_0(pod, identity.hosts, move |cx, directories| {

@@ -3,14 +3,16 @@
 
 use std::rc::Rc;
 
-use liger_engine::row::{DetachedTxn, RowHost, RowSession, Step, WorkerPool, WorkerToken};
+use liger_engine::host::{DetachedTxn, Host, HostSession};
+use liger_engine::instance::{Step, WorkerPool, WorkerToken};
+use liger_engine::method::Method;
 use liger_engine::{Durability, Session, TxnError};
 use liger_fabric::sim::Sim;
 use liger_fabric::{Cx, HostId, WorkerId};
 
 use super::{RowsRun, Tally, operation};
 use crate::Picker;
-use crate::pod::SimPod;
+use crate::pod::{Kept, SimPod};
 
 /// What a session's open transaction is to do: how many operations, of which sort, and what it writes.
 struct Plan {
@@ -20,7 +22,12 @@ struct Plan {
 }
 
 /// Starts worker 0 of all hosts, which answers other hosts, and the sessions that share the others.
-pub(super) fn start(pod: &mut SimPod, run: &RowsRun, (sessions, resting): (u8, u8), tally: &Rc<Tally>) {
+pub(super) fn start<M: Kept>(
+    pod: &mut SimPod<M>,
+    run: &RowsRun,
+    (sessions, resting): (u8, u8),
+    tally: &Rc<Tally>,
+) {
     assert!(run.workers > 1 && run.duel.is_none(), "worker 0 is not lent");
     tally.running.set(u32::from(run.hosts) * u32::from(sessions));
     for host in 0..run.hosts {
@@ -32,7 +39,7 @@ pub(super) fn start(pod: &mut SimPod, run: &RowsRun, (sessions, resting): (u8, u
             move |cx| {
                 let tokens = workers.map(|worker| WorkerToken::new(cx, &engine, WorkerId(worker)));
                 pool.fill(tokens.collect());
-                own.attend(cx, &mut RowSession::new(cx, &engine));
+                own.attend(cx, &mut HostSession::new(cx, &engine));
             }
         });
         for session in 1..=sessions {
@@ -47,7 +54,7 @@ pub(super) fn start(pod: &mut SimPod, run: &RowsRun, (sessions, resting): (u8, u
 }
 
 /// A session: one step after the other, each as whatever worker it is lent.
-fn work(cx: &Cx<Sim>, host: &RowHost, pool: &WorkerPool, (run, tally): (&RowsRun, &Tally)) {
+fn work<M: Method>(cx: &Cx<Sim>, host: &Host<M>, pool: &WorkerPool, (run, tally): (&RowsRun, &Tally)) {
     let (mut txn, mut plan, mut left) =
         (DetachedTxn::new(cx, host, Durability::default()), None, run.transactions);
     while left > 0 || plan.is_some() {
@@ -73,9 +80,9 @@ fn work(cx: &Cx<Sim>, host: &RowHost, pool: &WorkerPool, (run, tally): (&RowsRun
 }
 
 /// Begins a session's next transaction, does its next operation, or ends it.
-fn step(
+fn step<M: Method>(
     cx: &Cx<Sim>,
-    session: &mut RowSession<'_, Sim>,
+    session: &mut HostSession<'_, Sim, M>,
     run: &RowsRun,
     plan: &mut Option<Plan>,
     tally: &Tally,

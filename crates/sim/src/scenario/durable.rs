@@ -1,11 +1,13 @@
 //! Pods that lose power, or all their hosts at once, and come back from their disks (see [`crate::durable`]).
 
 use super::{LeftOut, Ran, Scenario};
+use crate::Picker;
 use crate::durable::{DurableRun, run};
-use crate::rows::{Mix, RowsRun};
+use crate::rows::{Mix, PlainTables, RowsRun};
 
 /// The mixed bag; readers of rows that come and go; checkpoints of rows that change all the time; logs that
-/// are shortened all the time; memory that outlives all hosts; disks that are full.
+/// are shortened all the time; memory that outlives all hosts; disks that are full; another access method
+/// beside rows.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "durable", run: mixed },
     Scenario { name: "durable-churn", run: churn },
@@ -13,6 +15,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "durable-short-logs", run: short_logs },
     Scenario { name: "durable-memory-kept", run: memory_kept },
     Scenario { name: "durable-full", run: full },
+    Scenario { name: "durable-plain", run: plain },
 ];
 
 /// Verbs after which a life counts as stuck.
@@ -44,6 +47,14 @@ fn memory_kept(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 
 fn full(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(DurableRun::with_full_disks(seed), left_out)
+}
+
+/// The table is kept in plain maps, or its index, or both; now and then memory outlives all hosts.
+fn plain(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let mut pick = Picker::new(seed ^ 0x706c_6169);
+    let run = if pick.chance(25) { DurableRun::with_memory_kept(seed) } else { DurableRun::from_seed(seed) };
+    let rows = RowsRun { plain: PlainTables::some(&mut pick), ..run.rows };
+    ran(DurableRun { rows, ..run }, left_out)
 }
 
 /// Few rows that are inserted and deleted while others look for them.

@@ -4,7 +4,7 @@ use liger_engine::row::policy::{Patient, WaitPolicy};
 
 use super::{LeftOut, Ran, Scenario};
 use crate::Picker;
-use crate::rows::{Mix, RowsRun, run};
+use crate::rows::{Mix, PlainTables, RowsRun, run};
 
 /// The mixed bag, and the shapes that press on one thing each.
 pub const SCENARIOS: &[Scenario] = &[
@@ -24,6 +24,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "rows-patient", run: patient },
     Scenario { name: "rows-queue", run: queue },
     Scenario { name: "rows-detached", run: detached },
+    Scenario { name: "rows-plain", run: plain },
 ];
 
 /// Verbs after which a run counts as stuck: some twenty times what the longest of them needs.
@@ -52,6 +53,19 @@ pub(super) fn base(seed: u64) -> (RowsRun, Picker) {
 
 fn mixed(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(RowsRun::from_seed(seed), left_out)
+}
+
+/// Another access method beside rows, in the same transactions: the table is kept in plain maps, or its
+/// index, or both; with workers of their own or lent ones.
+fn plain(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let (run, mut pick) = base(seed);
+    let plain = PlainTables::some(&mut pick);
+    let mix = [Mix::ALL, Mix::GAPS, Mix::QUEUE, Mix::SCANS][pick.below(4) as usize];
+    let (hosts, keys) = (between(&mut pick, 1, 3) as u8, between(&mut pick, 2, 8) as i32);
+    let operations = between(&mut pick, 1, 4);
+    let sessions = (pick.below(3) == 0).then(|| (between(&mut pick, 2, 6) as u8, pick.below(3) as u8));
+    let workers = if sessions.is_some() { 2 } else { between(&mut pick, 1, 2) as u8 };
+    ran(RowsRun { hosts, workers, keys, operations, mix, plain, sessions, transactions: 12, ..run }, left_out)
 }
 
 /// Everybody wants the same few rows: locks, valid bits, copies back.

@@ -2,7 +2,7 @@
 
 use super::{LeftOut, Ran, Scenario};
 use crate::Picker;
-use crate::rows::{Mix, RowsRun};
+use crate::rows::{Mix, PlainTables, RowsRun};
 use crate::survival::{Death, Room, SurvivalResult, SurvivalRun, run};
 
 /// The mixed bag; few rows that come and go; one row of each host that everybody replaces; rows that another
@@ -20,6 +20,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival-again", run: super::again::again },
     Scenario { name: "survival-full-disks", run: full_disks },
     Scenario { name: "survival-full-heirs", run: full_heirs },
+    Scenario { name: "survival-plain", run: plain },
 ];
 
 /// Verbs after which a run counts as stuck; and one in which dead hosts have to wait for room.
@@ -50,6 +51,14 @@ pub(super) fn ran_by(
 
 fn mixed(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(SurvivalRun::from_seed(seed), left_out)
+}
+
+/// The table is kept in plain maps, or its index, or both, when hosts die.
+fn plain(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let (run, mut pick) = (SurvivalRun::from_seed(seed), Picker::new(seed ^ 0x706c_6169));
+    let mix = [Mix::ALL, Mix { insert: 4, delete: 4, update: 3, ..Mix::NONE }][pick.below(2) as usize];
+    let rows = RowsRun { plain: PlainTables::some(&mut pick), mix, ..run.rows };
+    ran(SurvivalRun { rows, ..run }, left_out)
 }
 
 /// Few rows that several hosts insert and delete when one of them dies.

@@ -13,12 +13,17 @@ use liger_pod::watch::{Accusation, Owner};
 use super::SurvivalResult;
 use super::world::World;
 use crate::history::{Change, History, Operation, Outcome};
-use crate::pod::SimPod;
+use crate::pod::{Kept, SimPod};
 use crate::rows::{self, BY_GROUP, Found, ITEMS, RowsRun};
 use crate::serializability;
 
 /// Judges what is left.
-pub(crate) fn judge(run: &RowsRun, mut pod: SimPod, world: &World, report: Report) -> SurvivalResult {
+pub(crate) fn judge<M: Kept>(
+    run: &RowsRun,
+    mut pod: SimPod<M>,
+    world: &World<M>,
+    report: Report,
+) -> SurvivalResult {
     let mut problems: Vec<String> = BTreeSet::from_iter(world.failures.take()).into_iter().collect();
     let mut extinct = world.extinct.get();
     if !report.completed() {
@@ -45,7 +50,7 @@ pub(crate) fn judge(run: &RowsRun, mut pod: SimPod, world: &World, report: Repor
     problems.extend(world.empty_segments(deaths));
     let engines = world.engines.take();
     let sum = |of: fn(&Moves) -> &AtomicU64| -> u64 {
-        engines.iter().map(|engine| of(engine.moves()).load(Ordering::Relaxed)).sum()
+        engines.iter().map(|engine| of(engine.method().rows().moves()).load(Ordering::Relaxed)).sum()
     };
     let (taken_over, resolved) =
         (sum(|m| &m.taken_over), (sum(|m| &m.locks_resolved), sum(|m| &m.rows_redone)));

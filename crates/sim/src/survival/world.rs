@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::host::{Host, HostSession, Takeover, Txn};
 use liger_engine::log::HostLog;
 use liger_engine::log::room::RoomOptions;
 use liger_engine::log::ship::LogOptions;
@@ -14,7 +15,7 @@ use liger_engine::recovery::checkpointer::{CheckpointOptions, Checkpointer};
 use liger_engine::recovery::directory::{Directory, PodFiles, read_whole};
 use liger_engine::recovery::manifest::{HOST_MANIFEST, HostManifest};
 use liger_engine::recovery::{Identity, create};
-use liger_engine::row::{RowHost, RowSession, RowTxn, Takeover};
+use liger_engine::row::Rows;
 use liger_engine::{Session, TxnError};
 use liger_fabric::disk::SimDisks;
 use liger_fabric::sim::{CrashDomain, Sim, SimConfig, Simulation};
@@ -25,14 +26,14 @@ use liger_pod::watch::Accusation;
 
 use super::{Room, SurvivalRun};
 use crate::full_disks;
-use crate::pod::{PodSetup, SimPod, directories, directory};
+use crate::pod::{Kept, PodSetup, SimPod, directories, directory};
 use crate::recorder::Recorder;
 use crate::rows;
 
 /// What the workers of all hosts do.
-pub(crate) trait Script {
+pub(crate) trait Script<M: Kept = Rows> {
     /// One worker of one life, until it has nothing to do but serve.
-    fn work(&self, cx: &Cx<Sim>, world: &World, engine: &RowHost);
+    fn work(&self, cx: &Cx<Sim>, world: &World<M>, engine: &Host<M>);
 
     /// A later life of the caller's host is about to join.
     fn joins(&self, _: &Cx<Sim>) {}
@@ -50,9 +51,9 @@ pub(crate) trait Script {
 }
 
 /// What all workers of a run share.
-pub(crate) struct World {
+pub(crate) struct World<M: Kept = Rows> {
     run: SurvivalRun,
-    script: Box<dyn Script>,
+    script: Box<dyn Script<M>>,
     pub plan: Plan,
     disks: SimDisks,
     /// Hosts whose disks nobody fills now, bit h for host h.
@@ -76,7 +77,7 @@ pub(crate) struct World {
     pub returns: Cell<u64>,
     pub refused: Cell<u64>,
     /// By host: the engine of its present life.
-    pub engines: RefCell<Vec<Rc<RowHost>>>,
+    pub engines: RefCell<Vec<Rc<Host<M>>>>,
     pub failures: RefCell<Vec<String>>,
     /// What transactions wrote as values, by their numbers in the history.
     pub values: RefCell<BTreeMap<u64, i64>>,
@@ -85,32 +86,32 @@ pub(crate) struct World {
 }
 
 /// Counts a client as ended, also when its host dies.
-struct Running(Rc<World>);
+struct Running<M: Kept>(Rc<World<M>>);
 
-impl Running {
-    fn new(world: &Rc<World>) -> Self {
+impl<M: Kept> Running<M> {
+    fn new(world: &Rc<World<M>>) -> Self {
         world.running.set(world.running.get() + 1);
         Self(Rc::clone(world))
     }
 }
 
-impl Drop for Running {
+impl<M: Kept> Drop for Running<M> {
     fn drop(&mut self) {
         self.0.running.set(self.0.running.get() - 1);
     }
 }
 
 /// A keeper's look around, which ends when its host dies, too.
-struct Look<'w>(&'w World);
+struct Look<'w, M: Kept>(&'w World<M>);
 
-impl<'w> Look<'w> {
-    fn new(world: &'w World) -> Self {
+impl<'w, M: Kept> Look<'w, M> {
+    fn new(world: &'w World<M>) -> Self {
         world.looks.set(world.looks.get() + 1);
         Self(world)
     }
 }
 
-impl Drop for Look<'_> {
+impl<M: Kept> Drop for Look<'_, M> {
     fn drop(&mut self) {
         self.0.looks.set(self.0.looks.get() - 1);
     }
@@ -118,11 +119,11 @@ impl Drop for Look<'_> {
 
 /// A pod with loaded rows and first checkpoints, ready to run: each host's first life, and its next one where
 /// the script says so.
-pub(crate) fn start(
+pub(crate) fn start<M: Kept>(
     run: &SurvivalRun,
-    script: Box<dyn Script>,
+    script: Box<dyn Script<M>>,
     configure: impl FnOnce(&Plan) -> SimConfig,
-) -> (SimPod, Rc<World>) {
+) -> (SimPod<M>, Rc<World<M>>) {
     let (mut pod, world, disks) = build(run, script, configure);
     rows::load(&mut pod, &run.rows);
     let staffed: Vec<_> = pod.hosts.iter().map(|host| Rc::new(RefCell::new(Some(Rc::clone(host))))).collect();
@@ -156,11 +157,11 @@ pub(crate) fn start(
     (pod, world)
 }
 
-fn build(
+fn build<M: Kept>(
     run: &SurvivalRun,
-    script: Box<dyn Script>,
+    script: Box<dyn Script<M>>,
     configure: impl FnOnce(&Plan) -> SimConfig,
-) -> (SimPod, Rc<World>, Vec<Directory>) {
+) -> (SimPod<M>, Rc<World<M>>, Vec<Directory>) {
     let shape = &run.rows;
     let mut setup = rows::setup(shape, shape.workers + 4);
     setup.config.lease_ns = run.lease_ns;
@@ -187,7 +188,7 @@ fn build(
         its.borrow_mut().push(mine);
         Some(made)
     };
-    let built = SimPod::with_disks(&setup, disks.clone(), make, configure);
+    let built = SimPod::<M>::with_disks(&setup, disks.clone(), make, configure);
     let pod = built.expect("an empty pod has room");
     let world = World {
         run: run.clone(),
@@ -215,13 +216,18 @@ fn build(
     (pod, Rc::new(world), held.take())
 }
 
-fn first_checkpoint(cx: &Cx<Sim>, engine: &RowHost, directory: Directory, world: &World) {
+fn first_checkpoint<M: Kept>(cx: &Cx<Sim>, engine: &Host<M>, directory: Directory, world: &World<M>) {
     let taken = checkpointer(cx, engine, directory, world).take(cx, engine);
     assert!(taken.is_ok(), "a checkpoint failed: {taken:?}");
     world.running.set(world.running.get() - 1);
 }
 
-fn checkpointer(cx: &Cx<Sim>, engine: &RowHost, directory: Directory, world: &World) -> Checkpointer {
+fn checkpointer<M: Kept>(
+    cx: &Cx<Sim>,
+    engine: &Host<M>,
+    directory: Directory,
+    world: &World<M>,
+) -> Checkpointer {
     let bytes = read_whole(cx, &directory, HOST_MANIFEST).expect("a good disk");
     let manifest = HostManifest::decode(engine.id(), &bytes).expect("a good disk");
     let (rows_per_hold, block_bytes) = (1 + cx.random_below(4) as usize, 1 << cx.random_below(10));
@@ -233,13 +239,21 @@ fn checkpointer(cx: &Cx<Sim>, engine: &RowHost, directory: Directory, world: &Wo
 }
 
 /// The place where the workers of one life find their host's engine.
-type Place = Rc<RefCell<Option<Rc<RowHost>>>>;
+type Place<M> = Rc<RefCell<Option<Rc<Host<M>>>>>;
+
+/// What a worker of a life does.
+type Body<M> = Box<dyn FnOnce(&Cx<Sim>, &Rc<World<M>>, &Place<M>)>;
 
 /// The workers of one life of a host. Those of the next one start when the host has died.
-fn spawn_life(sim: &mut Simulation, world: &Rc<World>, host: HostId, place: &Place, again: bool) {
-    type Body = Box<dyn FnOnce(&Cx<Sim>, &Rc<World>, &Place)>;
+fn spawn_life<M: Kept>(
+    sim: &mut Simulation,
+    world: &Rc<World<M>>,
+    host: HostId,
+    place: &Place<M>,
+    again: bool,
+) {
     let workers = world.run.rows.workers;
-    let mut add = |worker: u8, body: Body| {
+    let mut add = |worker: u8, body: Body<M>| {
         let (world, place) = (Rc::clone(world), Rc::clone(place));
         let body = move |cx: &Cx<Sim>| body(cx, &world, &place);
         match again {
@@ -248,7 +262,7 @@ fn spawn_life(sim: &mut Simulation, world: &Rc<World>, host: HostId, place: &Pla
         }
     };
     add(workers, Box::new(move |cx, world, place| keep(cx, world, place, again)));
-    let with = |body: fn(&Cx<Sim>, &World, &RowHost)| -> Body {
+    let with = |body: fn(&Cx<Sim>, &World<M>, &Host<M>)| -> Body<M> {
         Box::new(move |cx, world, place| {
             if let Some(engine) = wait(cx, world, place) {
                 body(cx, world, &engine);
@@ -276,7 +290,7 @@ fn spawn_life(sim: &mut Simulation, world: &Rc<World>, host: HostId, place: &Pla
 }
 
 /// The engine of this life; none if it comes too late.
-fn wait(cx: &Cx<Sim>, world: &World, place: &Place) -> Option<Rc<RowHost>> {
+fn wait<M: Kept>(cx: &Cx<Sim>, world: &World<M>, place: &Place<M>) -> Option<Rc<Host<M>>> {
     loop {
         let engine = place.borrow().clone();
         if engine.is_some() || world.over.get() {
@@ -287,7 +301,7 @@ fn wait(cx: &Cx<Sim>, world: &World, place: &Place) -> Option<Rc<RowHost>> {
 }
 
 /// The keeper of a life; the next life begins with its join.
-fn keep(cx: &Cx<Sim>, world: &Rc<World>, place: &Place, again: bool) {
+fn keep<M: Kept>(cx: &Cx<Sim>, world: &Rc<World<M>>, place: &Place<M>, again: bool) {
     if again {
         let _running = Running::new(world);
         world.bury(cx.host());
@@ -331,7 +345,7 @@ fn keep(cx: &Cx<Sim>, world: &Rc<World>, place: &Place, again: bool) {
 }
 
 /// The host's next life, when the pod lets it.
-fn join(cx: &Cx<Sim>, world: &World) -> Option<RowHost> {
+fn join<M: Kept>(cx: &Cx<Sim>, world: &World<M>) -> Option<Host<M>> {
     let is_free = || Slot::load(cx, &world.plan, cx.host()).is_ok_and(|slot| slot.state == HostState::Free);
     while !is_free() && !world.over.get() {
         cx.pause();
@@ -360,10 +374,10 @@ fn join(cx: &Cx<Sim>, world: &World) -> Option<RowHost> {
     options.log = Some(log.expect("a good disk"));
     let member = joining.finish(cx).expect("nobody has suspected it yet");
     let catalog = Arc::clone(&world.setup.catalog);
-    Some(RowHost::new(cx, &world.plan, catalog, member, options).expect("there is room"))
+    Some(M::host(cx, &world.plan, catalog, member, options).expect("there is room"))
 }
 
-impl World {
+impl<M: Kept> World<M> {
     /// Leaves some disk room now and then, or takes it, also that of a host that is dead; none is full in the
     /// end, and none of a host that joins.
     fn operate(&self, cx: &Cx<Sim>) {
@@ -399,9 +413,9 @@ impl World {
     /// Runs a transaction that writes no other value than this.
     pub fn attempt<'h, R>(
         &self,
-        session: &mut RowSession<'h, Sim>,
+        session: &mut HostSession<'h, Sim, M>,
         value: i64,
-        body: impl FnOnce(&mut RowTxn<'h, Sim>) -> Result<R, TxnError>,
+        body: impl FnOnce(&mut Txn<'h, Sim, M>) -> Result<R, TxnError>,
     ) -> Result<R, TxnError> {
         let by = (session.cx().host().0, session.cx().worker().0);
         self.writing.borrow_mut().insert(by, value);
@@ -483,7 +497,7 @@ impl World {
     }
 }
 
-fn ship(cx: &Cx<Sim>, world: &World, engine: &RowHost) {
+fn ship<M: Kept>(cx: &Cx<Sim>, world: &World<M>, engine: &Host<M>) {
     while !world.is_over(cx) {
         if world.run.room.is_short() {
             world.operate(cx);
@@ -493,14 +507,14 @@ fn ship(cx: &Cx<Sim>, world: &World, engine: &RowHost) {
     }
 }
 
-fn beat(cx: &Cx<Sim>, world: &World, engine: &RowHost) {
+fn beat<M: Kept>(cx: &Cx<Sim>, world: &World<M>, engine: &Host<M>) {
     while !world.is_over(cx) {
         engine.beat(cx);
         cx.pause();
     }
 }
 
-fn checkpoint(cx: &Cx<Sim>, world: &World, engine: &RowHost) {
+fn checkpoint<M: Kept>(cx: &Cx<Sim>, world: &World<M>, engine: &Host<M>) {
     let disk = engine.log().expect("the pod keeps a log").disk(cx);
     let mut checkpointer = checkpointer(cx, engine, Directory::new(cx.host(), disk), world);
     checkpointer.whole();
@@ -511,7 +525,7 @@ fn checkpoint(cx: &Cx<Sim>, world: &World, engine: &RowHost) {
     }
 }
 
-fn serve(cx: &Cx<Sim>, world: &World, engine: &RowHost) {
+fn serve<M: Kept>(cx: &Cx<Sim>, world: &World<M>, engine: &Host<M>) {
     while !world.is_over(cx) {
         engine.attend(cx);
         cx.pause();

@@ -128,7 +128,7 @@ impl Painter {
         let (cx, host) = (session.cx(), session.host());
         on.waits.get_or_init(|| host.waits().clone());
         self.painted_ns = Some(now_ns);
-        let moves = host.moves();
+        let moves = host.rows().moves();
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         on.hang(Picture {
             me: host.id().0,
@@ -138,7 +138,7 @@ impl Painter {
             retired: host.backlog(cx) as u64,
             moves: [count(&moves.moved_in), count(&moves.moved_out), count(&moves.shared_rows)],
             parked: host.parked_transactions() as u64,
-            messages: count(&moves.messages),
+            messages: count(&host.mail().sent),
             taken_over: count(&moves.taken_over),
             log: self.log(cx, host, now_ns),
             troubles: host.troubles(cx),
@@ -200,7 +200,7 @@ impl Painter {
 }
 
 fn memory<F: Fabric>(cx: &Cx<F>, host: &RowHost) -> Vec<MemoryPicture> {
-    let (usage, budget, config) = (host.usage(cx), host.budget(), host.plan().config());
+    let (usage, budget, config) = (host.usage(cx), host.rows().budget(), host.plan().config());
     let sync = MemoryPicture {
         region: "sync",
         size_bytes: config.hwcc_bytes,

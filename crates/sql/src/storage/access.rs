@@ -214,11 +214,11 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
     }
 
     fn census(&self, table: TableId, place: u16, range: &KeyRange) -> Census {
-        self.host.census(self.cx, table, PartitionId(place), range)
+        self.host.rows().census(self.cx, table, PartitionId(place), range)
     }
 
     fn traffic(&self) -> Traffic {
-        Traffic { counts: self.cx.counts(), requests: self.host.requests_of(self.cx) }
+        Traffic { counts: self.cx.counts(), requests: self.host.rows().requests_of(self.cx) }
     }
 
     fn is_left_out(&self, step: &'static str) -> bool {

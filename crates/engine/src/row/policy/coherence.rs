@@ -8,7 +8,7 @@
 //!
 //! All bitmaps have bit h for host h and say which hosts may trust their caches.
 
-use super::names::named;
+use crate::names::named;
 
 /// How hosts keep their cached copies of shared rows coherent; the names in the evaluation of Tigon
 /// (OSDI'25, 6.5) are given with each.

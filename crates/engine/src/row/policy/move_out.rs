@@ -10,7 +10,7 @@ use std::ops::Bound;
 use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
 
-use super::names::named;
+use crate::names::named;
 use crate::txn::TableId;
 
 /// Which shared row of a host leaves first when memory is short.

@@ -1,6 +1,6 @@
 //! In how many steps a shared row is used.
 
-use super::names::named;
+use crate::names::named;
 
 /// In how many steps a shared row is used. Every value takes and gives back the same locks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

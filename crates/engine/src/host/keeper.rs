@@ -1,8 +1,7 @@
 //! What keeps a host in its pod, whatever its workers do: heartbeats, an eye on the other hosts, and what has
-//! to be done when one of them dies. One worker of the host that runs no transactions calls
-//! [`RowHost::keep`].
+//! to be done when one of them dies. One worker of the host that runs no transactions calls [`Host::keep`].
 //!
-//! Not here: what is done about locks (settle.rs) and partitions (takeover.rs).
+//! Not here: what is done about locks (deaths.rs) and partitions (ownership.rs, takeover.rs).
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -12,14 +11,15 @@ use liger_pod::membership::{HostState, Slot};
 use liger_pod::plan::{PartitionId, Plan};
 use liger_pod::watch::{self, Watch};
 
-use super::host::RowHost;
+use super::Host;
 use crate::instance::events::PodEvent;
 use crate::log::ship::LogOptions;
+use crate::method::Method;
 use crate::recovery::directory::PodFiles;
 use crate::recovery::{Identity, RecoveryError};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["keeper.close-logs"];
+pub(super) const SABOTAGE_STEPS: &[&str] = &["keeper.close-logs"];
 
 /// Time between two looks at the others, if the lease is long.
 const RESTS_NS: u64 = 100_000_000;
@@ -42,7 +42,7 @@ pub(super) struct Keeper {
     me: Slot,
     watch: Watch,
     /// Somebody is dead whom the pod has not dealt with yet: the next turn is to come soon.
-    restless: bool,
+    pub restless: bool,
     /// It was announced that the pod counts this host as dead.
     overruled: bool,
     pub takeover: Option<Takeover>,
@@ -51,7 +51,7 @@ pub(super) struct Keeper {
     /// Dead hosts whose logs this host has closed.
     pub closed: Vec<Slot>,
     /// The round of transactions that ended when this host last buried somebody.
-    round: u64,
+    pub round: u64,
     /// Lives that this host has settled.
     settled: BTreeSet<(u8, u16)>,
     /// Dead hosts whose partitions this one has taken over, and the epoch at which its own checkpoint must
@@ -115,7 +115,7 @@ impl Keeper {
     }
 }
 
-impl RowHost {
+impl<M: Method> Host<M> {
     /// One turn of keeping this host in the pod. Returns how much it did. Long if a dead host's partitions
     /// are taken over; other hosts are served meanwhile.
     pub fn keep<F: Fabric>(&self, cx: &Cx<F>) -> usize {
@@ -129,7 +129,7 @@ impl RowHost {
     }
 
     /// After so long the keeper's next turn is due, unless somebody gives notice of an end
-    /// ([`RowHost::notice_end`]).
+    /// ([`Host::notice_end`]).
     pub fn keeper_rest_ns<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
         let restless = self.keeper.lock(cx).restless;
         let most_ns = if restless { RESTLESS_NS } else { RESTS_NS };
@@ -145,7 +145,7 @@ impl RowHost {
     /// tries again now and then: what is in the way may go, a folder that somebody else holds for example.
     pub fn troubles<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
         let mut troubles = self.troubles.lock(cx).clone();
-        troubles.extend(self.unrestored(cx));
+        troubles.extend(self.method.troubles(cx));
         troubles.extend(self.log.as_ref().and_then(|log| log.trouble(cx)));
         troubles.extend(self.checkpoint_failure(cx).map(|why| format!("cannot take a checkpoint: {why}")));
         troubles
@@ -205,7 +205,7 @@ impl RowHost {
             keeper.watch.doubt();
         }
         if self.is_overruled() || keeper.watch.look(cx).is_err() {
-            self.overrule();
+            self.instance.overrule();
             if !std::mem::replace(&mut keeper.overruled, true) {
                 self.announce(&PodEvent::Overruled(watch::cut_off(cx, &self.plan, keeper.me)));
             }
@@ -282,35 +282,5 @@ impl RowHost {
         let log = self.log.as_ref().expect("who takes over keeps a log");
         let directory = takeover.files.hold(cx, dead)?;
         Ok(log.bury(cx, dead, directory.disk(), takeover.log, self.members(cx))?)
-    }
-
-    /// Follows partitions of dead hosts to their heirs, and hosts to their next lives.
-    fn follow<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> usize {
-        let mut worked = 0;
-        for host in self.plan.hosts().filter(|host| self.owners.is_down(*host)) {
-            let Ok(slot) = Slot::load(cx, &self.plan, host) else { continue };
-            let serves = matches!(slot.state, HostState::Joining | HostState::Alive | HostState::Leaving);
-            if serves && !self.owners.is_buried(host, slot.incarnation) {
-                self.owners.is_back(host);
-                worked += 1;
-            }
-        }
-        // Not before every transaction has ended that may have asked a dead host to make a row: who asks the
-        // heir for the same row must find that what was made before is gone.
-        let (may_follow, mut is_held_up) = (self.transactions.have_ended(keeper.round), false);
-        for partition in self.plan.partitions() {
-            let heir = self.owners.heir(cx, &self.plan, partition);
-            let Some(heir) = heir.filter(|heir| heir.host != self.me) else { continue };
-            keeper.restless = true;
-            is_held_up |= !may_follow;
-            if may_follow {
-                self.give_away_again(cx, partition, heir, true);
-                self.owners.set(partition, heir);
-                self.give_away_again(cx, partition, heir, false);
-                worked += 1;
-            }
-        }
-        self.held_up.following.store(is_held_up, Ordering::Relaxed);
-        worked
     }
 }

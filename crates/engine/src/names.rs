@@ -1,4 +1,4 @@
-//! Names of policies: one list for each kind, which parses and prints.
+//! Names of values: one list for each kind of policy, which parses and prints.
 
 use thiserror::Error;
 
@@ -14,7 +14,7 @@ pub struct UnknownName {
     pub known: String,
 }
 
-pub(super) fn find<T: Copy>(
+pub(crate) fn find<T: Copy>(
     kind: &'static str,
     all: &[(&'static str, T)],
     name: &str,
@@ -40,11 +40,11 @@ macro_rules! named {
         }
 
         impl std::str::FromStr for $type {
-            type Err = $crate::row::policy::UnknownName;
+            type Err = $crate::names::UnknownName;
             fn from_str(name: &str) -> Result<Self, Self::Err> {
-                $crate::row::policy::names::find($kind, Self::ALL, name)
+                $crate::names::find($kind, Self::ALL, name)
             }
         }
     };
 }
-pub(super) use named;
+pub(crate) use named;

@@ -1,11 +1,13 @@
-//! One worker's door to the row engine.
+//! One worker's door to its host.
 
 use liger_fabric::{Cx, Fabric, Work};
 use liger_pod::bells::Bell;
 
-use super::host::RowHost;
-use super::policy::WaitPolicy;
-use super::transaction::RowTxn;
+use super::Host;
+use super::transaction::Txn;
+use crate::instance::Instance;
+use crate::instance::wait_policy::WaitPolicy;
+use crate::method::{AnswersMail, Method};
 use crate::txn::{Durability, Session, Ticket, TxnError};
 
 /// Turns of a wait for the log that are awake.
@@ -19,8 +21,8 @@ const BETWEEN_NS: u64 = 100_000;
 const TXNS_PER_ROUND: u32 = 64;
 
 /// Runs one worker's transactions, and serves other hosts between them.
-pub struct RowSession<'h, F: Fabric> {
-    pub(super) txn: RowTxn<'h, F>,
+pub struct HostSession<'h, F: Fabric, M: Method> {
+    pub(super) txn: Txn<'h, F, M>,
     pub(super) course: Course,
 }
 
@@ -41,7 +43,7 @@ impl Course {
     pub(super) fn is_durable<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        host: &RowHost,
+        host: &Instance,
         ticket: Ticket,
     ) -> Result<bool, TxnError> {
         let refused = |error| if self.wrote { TxnError::InDoubt } else { error };
@@ -49,17 +51,17 @@ impl Course {
     }
 }
 
-/// See [`RowSession::sleep_for`].
-pub(super) fn sleep_for<F: Fabric>(cx: &Cx<F>, host: &RowHost, ticket: Ticket) {
+/// See [`HostSession::sleep_for`].
+pub(super) fn sleep_for<F: Fabric>(cx: &Cx<F>, host: &Instance, ticket: Ticket) {
     let look = || if host.is_durable(cx, ticket) == Ok(false) { LOG_REST_NS } else { 0 };
     cx.doze(host.bell(Bell::Durable), look);
 }
 
-impl<'h, F: Fabric> RowSession<'h, F> {
+impl<'h, F: Fabric, M: Method> HostSession<'h, F, M> {
     /// The session of the caller's worker.
-    pub fn new(cx: &'h Cx<F>, host: &'h RowHost) -> Self {
-        assert_eq!(cx.host(), host.id(), "a worker uses its own host's engine");
-        Self { txn: RowTxn::new(cx, host), course: Course::default() }
+    pub fn new(cx: &'h Cx<F>, host: &'h Host<M>) -> Self {
+        assert_eq!(cx.host(), host.instance.id(), "a worker uses its own host");
+        Self { txn: Txn::new(cx, host), course: Course::default() }
     }
 
     /// Begins a transaction, for callers that cannot be a body of [`Session::attempt`].
@@ -71,7 +73,7 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     /// If one is open.
     pub fn begin(&mut self) -> Result<(), TxnError> {
         assert!(!self.course.open, "a session runs one transaction at a time");
-        let (cx, host) = (self.txn.cx, self.txn.host);
+        let (cx, host) = (self.txn.cx(), self.txn.host);
         host.serve(cx);
         self.course.runs = self.course.runs.wrapping_add(1);
         if self.course.runs.is_multiple_of(TXNS_PER_ROUND) {
@@ -83,21 +85,21 @@ impl<'h, F: Fabric> RowSession<'h, F> {
         cx.spend(Work::Transaction, 1);
         self.txn.note_age();
         // Before the first look at who owns what: who takes a partition over waits for this transaction.
-        self.txn.state.round = host.transactions.begin(self.txn.state.me);
+        self.txn.running.state.round = host.transactions.begin(self.txn.running.state.me);
         self.course.open = true;
         Ok(())
     }
 
     fn end(&mut self) {
         self.course.open = false;
-        self.txn.host.transactions.end(self.txn.state.me);
+        self.txn.host.transactions.end(self.txn.running.state.me);
     }
 
     /// The transaction that is open.
     ///
     /// # Panics
     /// If none is.
-    pub fn opened(&mut self) -> &mut RowTxn<'h, F> {
+    pub fn opened(&mut self) -> &mut Txn<'h, F, M> {
         assert!(self.course.open, "no transaction is open");
         &mut self.txn
     }
@@ -124,31 +126,31 @@ impl<'h, F: Fabric> RowSession<'h, F> {
 
     /// Serves other hosts once; for workers that have nothing to run. Returns the number of messages handled.
     pub fn serve(&mut self) -> usize {
-        self.txn.host.attend(self.txn.cx)
+        self.txn.host.attend(self.txn.cx())
     }
 
     /// Sleeps until a ticket may be durable, but not for long: for workers that no other host waits for,
     /// since others of this host answer.
     pub fn sleep_for(&self, ticket: Ticket) {
-        sleep_for(self.txn.cx, self.txn.host, ticket);
+        sleep_for(self.txn.cx(), self.txn.host, ticket);
     }
 
     /// Looks for something to do, and sleeps if there is nothing, until there is mail for this host, somebody
     /// wakes it, or for as long as the look says, in nanoseconds; 0: there is something. See
     /// [`Fabric::doze`].
     pub fn doze(&mut self, mut look: impl FnMut(&mut Self) -> u64) {
-        let (cx, bell) = (self.txn.cx, self.txn.host.bell(Bell::Work));
+        let (cx, bell) = (self.txn.cx(), self.txn.host.bell(Bell::Work));
         cx.doze(bell, || look(self));
     }
 
     /// For how long nobody misses this host's next turn, if there is no mail, in nanoseconds.
     pub fn idle_ns(&self) -> u64 {
-        self.txn.host.idle_ns(self.txn.cx)
+        self.txn.host.idle_ns(self.txn.cx())
     }
 
     /// How long this transaction and the next ones wait for locks; `None`: as the host's others do.
     pub fn set_wait(&mut self, wait: Option<&'static (dyn WaitPolicy + Sync)>) {
-        self.txn.state.wait = wait.unwrap_or(self.txn.host.wait);
+        self.txn.running.state.wait = wait.unwrap_or(self.txn.host.wait);
     }
 
     /// Rests between two transactions: awake in the first turns of a wait, then really. If its worker is
@@ -157,34 +159,37 @@ impl<'h, F: Fabric> RowSession<'h, F> {
         debug_assert!(!self.course.open, "what it holds would keep others waiting");
         match turn < AWAKE_TURNS {
             true => self.wait_a_turn(),
-            false => self.txn.rest_without_worker(BETWEEN_NS, true),
+            false => {
+                let running = &mut self.txn.running;
+                running.seat.rest_without_worker(&mut running.state, BETWEEN_NS, true);
+            }
         }
     }
 
     /// Says that the host needs what this transaction and the next ones do: on storage that is full they may
     /// use what is kept for such.
     pub fn set_needed(&mut self, is_needed: bool) {
-        self.txn.state.is_needed = is_needed;
+        self.txn.running.state.is_needed = is_needed;
     }
 
     /// The host's engine.
-    pub fn host(&self) -> &'h RowHost {
+    pub fn host(&self) -> &'h Host<M> {
         self.txn.host
     }
 
     /// The number of its transaction, by which others see what it waits for ([`Waits::of`]).
     pub fn number(&self) -> u8 {
-        self.txn.state.me.index() as u8
+        self.txn.running.state.me.index() as u8
     }
 
     /// The worker's context.
     pub fn cx(&self) -> &'h Cx<F> {
-        self.txn.cx
+        self.txn.cx()
     }
 }
 
-impl<'h, F: Fabric> Session for RowSession<'h, F> {
-    type Txn = RowTxn<'h, F>;
+impl<'h, F: Fabric, M: Method> Session for HostSession<'h, F, M> {
+    type Txn = Txn<'h, F, M>;
 
     fn attempt<R>(
         &mut self,
@@ -205,12 +210,12 @@ impl<'h, F: Fabric> Session for RowSession<'h, F> {
     }
 
     fn is_durable(&mut self, ticket: Ticket) -> Result<bool, TxnError> {
-        self.course.is_durable(self.txn.cx, self.txn.host, ticket)
+        self.course.is_durable(self.txn.cx(), self.txn.host, ticket)
     }
 
     fn want_durable(&mut self, ticket: Ticket) {
         if let Some(log) = &self.txn.host.log {
-            log.want(self.txn.cx, ticket.0);
+            log.want(self.txn.cx(), ticket.0);
         }
     }
 
@@ -223,19 +228,19 @@ impl<'h, F: Fabric> Session for RowSession<'h, F> {
     }
 
     fn back_off(&mut self, conflicts: u32) {
-        let turns = self.txn.cx.random_below(1 << conflicts.min(6));
+        let turns = self.txn.cx().random_below(1 << conflicts.min(6));
         for _ in 0..turns {
             self.wait_a_turn();
         }
     }
 
     fn wait_a_turn(&mut self) {
-        self.txn.host.serve_waiting(self.txn.cx);
-        self.txn.cx.pause();
+        self.txn.host.serve_waiting(self.txn.cx());
+        self.txn.cx().pause();
     }
 
     fn wait_for(&mut self, ticket: Ticket, turn: u32) {
-        let (cx, host) = (self.txn.cx, self.txn.host);
+        let (cx, host) = (self.txn.cx(), self.txn.host);
         host.serve_waiting(cx);
         // Storage takes longer than a processor takes to wake.
         let turn = if turn < LOG_TURNS { turn } else { u32::MAX };

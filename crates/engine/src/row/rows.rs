@@ -1,28 +1,26 @@
-//! The row engine of one host: its partitions, its share of the pod's memory, and what its workers have in
-//! common.
+//! The rows of one host: its partitions, its share of the pod's memory, and what its workers have in common
+//! there.
 //!
 //! Invariants:
 //! 1. A partition lives in the DRAM of its owner.
 //! 2. Everything here is shared by the host's workers, behind latches or atomics; everything that belongs to
-//!    one worker is in its session (session.rs).
+//!    one transaction is in its [`RowsHeld`](super::work::RowsHeld).
 //! 3. Latches are taken in this order, and released before a worker waits for another host: partition, then
-//!    remote shard, then leaving, policy, heap, epochs, lanes, outbox, mailbox. The keeper's comes before
-//!    all.
+//!    remote shard, then leaving, policy, heap, epochs, lanes, outbox, mailbox.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use liger_fabric::{Cx, Fabric, Latch, LatchGuard};
-use liger_pod::PodError;
 use liger_pod::heap::TupleAddr;
 use liger_pod::membership::Member;
 use liger_pod::plan::{PartitionId, Plan};
 use liger_store::bwtree::{BwTree, NodeCache, TreeError, TreeHost, Unfinished};
 
+use super::RowHost;
 use super::cell::CellFormat;
 use super::cold::Restoring;
-use super::keeper::{Keeper, Takeover};
 use super::leaving::Leaving;
 use super::message::Answer;
 use super::partition::{Partition, TablePart};
@@ -32,13 +30,13 @@ use super::shared::SharedRows;
 use super::shortage::Shortages;
 use crate::catalog::{At, Catalog, Relation};
 use crate::history::HistorySink;
+use crate::host::{Host, Takeover};
 use crate::instance::events::Hearer;
 use crate::instance::{Equipment, Instance};
 use crate::log::HostLog;
+use crate::method::Method;
 use crate::protocol::failure::tree_error;
-use crate::protocol::replicas::Replicas;
-use crate::recovery::directory::PodFiles;
-use crate::txn::{TableId, TxnError};
+use crate::txn::{MethodId, TableId, TxnError};
 
 /// How much shared memory rows and their index may use, in the whole pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,10 +98,6 @@ pub struct Moves {
     pub moved_in: AtomicU64,
     /// Rows moved out of it.
     pub moved_out: AtomicU64,
-    /// Messages sent.
-    pub messages: AtomicU64,
-    /// Messages that could not be understood.
-    pub messages_dropped: AtomicU64,
     /// Rows of this host that are shared now.
     pub shared_rows: AtomicU64,
     /// Locks of dead hosts that were given back or resolved from their logs.
@@ -112,11 +106,6 @@ pub struct Moves {
     pub rows_redone: AtomicU64,
     /// Partitions of dead hosts that were taken over.
     pub taken_over: AtomicU64,
-}
-
-/// Adds to a counter that only informs.
-pub(super) fn count(counter: &AtomicU64, by: u64) {
-    counter.fetch_add(by, Ordering::Relaxed);
 }
 
 /// A worker's place for the answer it waits for.
@@ -128,16 +117,13 @@ pub(super) struct Mailbox {
     pub(super) answer: Option<Answer>,
 }
 
-/// The row engine of one host.
-pub struct RowHost {
+/// The rows of one host.
+pub struct Rows {
     /// The host, whatever its tables are kept in.
-    instance: Instance,
-    /// Where the files of all hosts are, if this one may take over.
-    pub(super) files: Option<PodFiles>,
+    instance: Arc<Instance>,
     /// By partition; empty where another host owns it.
     partitions: Vec<OnceLock<Latch<Partition>>>,
     pub(super) restoring: Restoring,
-    pub(super) replicas: Replicas,
     pub(super) shared: SharedRows,
     pub(super) remote: RemoteRows,
     pub(super) nodes: NodeCache,
@@ -145,25 +131,17 @@ pub struct RowHost {
     pub(super) mailboxes: Vec<Latch<Mailbox>>,
     /// Rows that this host has given to their owners to remove.
     pub(super) leaving: Latch<Leaving>,
-    pub(super) keeper: Latch<Keeper>,
-    /// Set when the system says that a process has ended, for the keeper's next turn.
-    pub(super) doubts: AtomicBool,
-    /// What the keeper cannot do at present, and why.
-    pub(super) troubles: Latch<Vec<String>>,
     pub(super) shortages: Latch<Shortages>,
     pub(super) move_out: Latch<Leavers>,
     /// Rows leave ahead, from the high mark until the low one.
     pub(super) makes_room: AtomicBool,
     pub(super) policies: Policies,
-    pub(super) wait: &'static (dyn WaitPolicy + Sync),
     pub(super) budget: Budget,
     pub(super) moves: Moves,
-    /// When this host last woke the others for reclamation.
-    pub(super) urged_ns: AtomicU64,
 }
 
-/// The row engine is what a host does with its rows: all that is said of the host is said of it.
-impl Deref for RowHost {
+/// What is said of a host is said of its rows.
+impl Deref for Rows {
     type Target = Instance;
 
     fn deref(&self) -> &Instance {
@@ -172,9 +150,17 @@ impl Deref for RowHost {
 }
 
 impl RowHost {
+    /// What its tables are kept in.
+    pub fn rows(&self) -> &Rows {
+        self.method()
+    }
+
     /// The engine of the caller's host, which has just become a member. Its partitions are empty; their
     /// shared indexes are created (other hosts may already ask for them: an index that is not there yet reads
     /// as empty).
+    ///
+    /// # Errors
+    /// If a policy does not suit this memory, or there is no room for the indexes.
     pub fn new<F: Fabric>(
         cx: &Cx<F>,
         plan: &Plan,
@@ -182,48 +168,77 @@ impl RowHost {
         member: Member,
         options: Options,
     ) -> Result<Self, TxnError> {
+        Self::with(cx, plan, catalog, member, options, |rows| rows)
+    }
+}
+
+impl<M: Method> Host<M> {
+    /// As [`RowHost::new`], with rows among what its tables are kept in.
+    ///
+    /// # Errors
+    /// As there; and if the method does not keep all of the pod's tables.
+    pub fn with<F: Fabric>(
+        cx: &Cx<F>,
+        plan: &Plan,
+        catalog: Arc<Catalog>,
+        member: Member,
+        mut options: Options,
+        method: impl FnOnce(Rows) -> M,
+    ) -> Result<Self, TxnError> {
         check_policies(cx, &options)?;
-        let (config, me) = (plan.config(), cx.host());
+        let (log, history, hearer) = (options.log.take(), options.history.take(), options.hearer.take());
+        let equipment = Equipment { log, history, hearer, wait: options.wait };
+        let instance = Arc::new(Instance::new(cx, plan, catalog, member, equipment));
+        let rows = Rows::new(cx, instance.clone(), &options)?;
+        Host::start(cx, instance, method(rows), options.takeover)
+    }
+}
+
+impl Rows {
+    /// The host that they are on.
+    pub fn instance(&self) -> &Arc<Instance> {
+        &self.instance
+    }
+
+    /// The rows of a host, none yet.
+    ///
+    /// # Errors
+    /// If there is no room for the shared indexes of its partitions.
+    pub fn new<F: Fabric>(cx: &Cx<F>, instance: Arc<Instance>, options: &Options) -> Result<Self, TxnError> {
+        let config = instance.plan.config();
         let Policies { coherence, dirty_tracking, steps, .. } = options.policies;
         let format = CellFormat::for_hosts(config.hosts);
-        let slot = member.slot();
-        let files = options.takeover.as_ref().map(|takeover| takeover.files.clone());
-        let (log, history, hearer) = (options.log, options.history, options.hearer);
-        let equipment = Equipment { log, history, hearer };
-        let instance = Instance::new(cx, plan, catalog, member, equipment);
         let partitions: Vec<OnceLock<Latch<Partition>>> =
             (0..config.partitions).map(|_| OnceLock::new()).collect();
-        for (partition, place) in plan.partitions().zip(&partitions) {
-            if instance.owner(partition) == me {
-                place.get_or_init(|| new_partition(plan, &instance.catalog, partition));
+        for (partition, place) in instance.plan.partitions().zip(&partitions) {
+            if instance.owner(partition) == instance.me {
+                place.get_or_init(|| new_partition(&instance.plan, &instance.catalog, partition));
             }
         }
-        let host = Self {
-            replicas: Replicas::new(&instance.catalog),
-            instance,
-            files,
+        let rows = Self {
             partitions,
             restoring: Restoring::default(),
-            shared: SharedRows { format, host: me, coherence, dirty_tracking, steps },
+            shared: SharedRows { format, host: instance.me, coherence, dirty_tracking, steps },
             remote: RemoteRows::new(options.remote_entries, options.remote_hash_bits),
             nodes: NodeCache::new(options.node_entries),
             unfinished: Unfinished::default(),
             mailboxes: (0..config.workers).map(|_| Latch::default()).collect(),
             leaving: Latch::default(),
-            keeper: Latch::new(Keeper::new(cx, plan, slot, options.takeover)),
-            doubts: AtomicBool::new(false),
-            troubles: Latch::default(),
             shortages: Latch::default(),
             move_out: Latch::new(Leavers::new(options.policies.move_out)),
             makes_room: AtomicBool::new(false),
             policies: options.policies,
-            wait: options.wait,
             budget: options.budget,
             moves: Moves::default(),
-            urged_ns: AtomicU64::new(0),
+            instance,
         };
-        host.create_indexes(cx)?;
-        Ok(host)
+        rows.create_indexes(cx)?;
+        Ok(rows)
+    }
+
+    /// The relations that are kept in rows.
+    pub(super) fn relations(&self) -> impl Iterator<Item = &Relation> {
+        self.catalog.relations().iter().filter(|relation| is_rows(relation))
     }
 
     fn create_indexes<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), TxnError> {
@@ -255,11 +270,6 @@ impl RowHost {
         *latched = new_tables(&self.plan, &self.catalog, partition);
     }
 
-    /// This host's copies of replicated tables.
-    pub(crate) fn replicas(&self) -> &Replicas {
-        &self.replicas
-    }
-
     /// The shared index of another host's partition.
     pub(super) fn foreign_index(&self, at: At<'_>) -> BwTree {
         BwTree::new(self.plan.directory(at.table().0, at.partition), at.relation.key_words)
@@ -273,11 +283,6 @@ impl RowHost {
     /// What the shared indexes need.
     pub(super) fn tree_env(&self) -> TreeHost<'_> {
         TreeHost { heap: &self.heap, epochs: &self.epochs, cache: &self.nodes, unfinished: &self.unfinished }
-    }
-
-    /// Leaves the pod. Its rows go with it: call it when the pod comes to rest.
-    pub fn leave<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError> {
-        self.instance.leave(cx)
     }
 
     /// What this host's workers did together.
@@ -294,6 +299,12 @@ impl RowHost {
     pub fn budget(&self) -> Budget {
         self.budget
     }
+}
+
+/// True if a relation has partitions that are kept in rows.
+#[inline]
+pub(super) fn is_rows(relation: &Relation) -> bool {
+    relation.is_kept_by(MethodId::ROWS)
 }
 
 /// Refuses what cannot be right on this memory.
@@ -316,7 +327,7 @@ fn new_partition(plan: &Plan, catalog: &Catalog, id: PartitionId) -> Latch<Parti
 }
 
 fn new_tables(plan: &Plan, catalog: &Catalog, id: PartitionId) -> Partition {
-    let part = |r: &Relation| (!r.replicated).then(|| new_part(plan, r, id));
+    let part = |r: &Relation| is_rows(r).then(|| new_part(plan, r, id));
     Partition { id, tables: catalog.relations().iter().map(part).collect() }
 }
 

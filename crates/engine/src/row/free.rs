@@ -19,42 +19,23 @@ use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::message::{Answer, Wish};
 use super::moves::sentinel_key;
-use super::transaction::{Place, RowTxn};
+use super::work::{Spot, Work};
 use crate::catalog::At;
 use crate::protocol::failure::tree_error;
+use crate::protocol::relational::Flow;
 use crate::protocol::workspace::Visitor;
 use crate::tables::key::{Key, KeyRange};
-use crate::tables::record::{Row, RowMut};
-use crate::txn::{Conflict, TableId, TxnError};
+use crate::tables::record::Row;
+use crate::txn::{Conflict, TxnError};
 
 /// Rows that another host is asked for at once.
 const BATCH: usize = 64;
 
-/// `None` instead of a conflict with somebody who holds the row.
-fn unless_held<T>(result: Result<T, TxnError>) -> Result<Option<T>, TxnError> {
-    use Conflict::{Gap, Moved, ReadLocked, WriteLocked};
-    match result {
-        Err(TxnError::Conflict(WriteLocked | ReadLocked | Gap | Moved)) => Ok(None),
-        Ok(value) => Ok(Some(value)),
-        Err(error) => Err(error),
-    }
-}
-
-impl<F: Fabric> RowTxn<'_, F> {
-    /// Shows the rows of a range, which lies in one partition, that nobody else is changing.
-    ///
-    /// # Errors
-    /// Of the engine; conflicts only with hosts that come or go, and for want of memory.
-    pub fn peek_range(
-        &mut self,
-        table: TableId,
-        range: &KeyRange,
-        visit: &mut dyn FnMut(&Key, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), TxnError> {
-        let relation = self.host.catalog().relation(table)?;
-        let Some(at) = relation.at_range(range, self.host.partition_count()) else {
-            return Err(TxnError::Conflict(Conflict::Partition));
-        };
+impl<F: Fabric> Work<'_, '_, F> {
+    /// Shows the rows of a range that nobody else is changing to a visitor, who reads them.
+    pub(super) fn range_free(&mut self, at: At<'_>, range: &KeyRange, visitor: &mut Visitor<'_>) -> Flow {
+        use Conflict::{Gap, Moved, ReadLocked, WriteLocked};
+        let Visitor::Read(visit) = visitor else { unreachable!("what is not held cannot be changed") };
         let mut rest = *range;
         loop {
             let keys = if self.host.owns(at.partition) {
@@ -66,65 +47,34 @@ impl<F: Fabric> RowTxn<'_, F> {
             for key in &keys {
                 let mut flow = ControlFlow::Continue(());
                 let mut see = |key: &Key, row: Row<'_>| {
-                    flow = visit(key, row.bytes());
+                    flow = visit(key, row);
                     ControlFlow::Break(())
                 };
-                let visitor = &mut Visitor::Read(&mut see);
-                let (held, read) = (self.state.held.len(), self.state.core.reads());
-                unless_held(self.free_row(at, key, visitor))?;
+                let (held, read) = (self.mine.held.len(), self.state.core.reads());
+                match self.point_free(at, key, &mut Visitor::Read(&mut see)) {
+                    Ok(_) | Err(TxnError::Conflict(WriteLocked | ReadLocked | Gap | Moved)) => {}
+                    Err(error) => return Err(error),
+                }
                 self.let_go_since(held);
                 self.state.core.forget_reads(read);
                 if flow.is_break() {
-                    return Ok(());
+                    return Ok(flow);
                 }
             }
             match keys.last().and_then(Key::next) {
                 Some(low) if keys.len() == BATCH => rest.low = low,
-                _ => return Ok(()),
+                _ => return Ok(ControlFlow::Continue(())),
             }
         }
     }
 
-    /// Locks a row for changes and shows it; false if there is none, or somebody else holds it.
-    ///
-    /// # Errors
-    /// As [`RowTxn::peek_range`].
-    pub fn take_if_free(
-        &mut self,
-        table: TableId,
-        key: &Key,
-        see: &mut dyn FnMut(&mut RowMut<'_>),
-    ) -> Result<bool, TxnError> {
-        let at = self.host.catalog().relation(table)?.at(key, self.host.partition_count());
-        let mut once = |_: &Key, row: &mut RowMut<'_>| {
-            see(row);
-            ControlFlow::Break(())
-        };
-        let visitor = &mut Visitor::Write(&mut once);
-        Ok(unless_held(self.free_row(at, key, visitor))?.unwrap_or(false))
-    }
-
-    /// Locks a row for reading and shows it; false if there is none (that is not protected), `None` if
-    /// somebody else is changing it.
-    ///
-    /// # Errors
-    /// As [`RowTxn::peek_range`].
-    pub fn get_if_free(
-        &mut self,
-        table: TableId,
-        key: &Key,
-        see: &mut dyn FnMut(&[u8]),
-    ) -> Result<Option<bool>, TxnError> {
-        let at = self.host.catalog().relation(table)?.at(key, self.host.partition_count());
-        let mut once = |_: &Key, row: Row<'_>| {
-            see(row.bytes());
-            ControlFlow::Break(())
-        };
-        unless_held(self.free_row(at, key, &mut Visitor::Read(&mut once)))
-    }
-
     /// Locks and shows one row, without waiting and without its gap.
-    fn free_row(&mut self, at: At<'_>, key: &Key, visitor: &mut Visitor<'_>) -> Result<bool, TxnError> {
+    pub(super) fn point_free(
+        &mut self,
+        at: At<'_>,
+        key: &Key,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<bool, TxnError> {
         let host = self.host;
         if !host.owns(at.partition) {
             return Ok(self.known_foreign(at, key, visitor)?.unwrap_or(false));
@@ -198,13 +148,13 @@ impl<F: Fabric> RowTxn<'_, F> {
 
     /// Gives back what has been locked since there were so many locks.
     fn let_go_since(&mut self, held: usize) {
-        while self.state.held.len() > held {
-            match self.state.held.pop().expect("there are more") {
-                Place::Foreign(i) => {
-                    self.release_foreign(i as usize, false);
-                    self.state.foreign.pop();
+        while self.mine.held.len() > held {
+            match Spot::of(self.mine.held.pop().expect("there are more")) {
+                Spot::Foreign(i) => {
+                    self.release_foreign(i, false);
+                    self.mine.foreign.pop();
                 }
-                Place::Own { partition, table, row } => {
+                Spot::Own { partition, table, row } => {
                     let host = self.host;
                     let mut latched = host.partition(self.cx, partition);
                     latched.table(table).unlock(self.cx, host.shared, row, self.state.me);

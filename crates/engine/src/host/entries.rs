@@ -2,8 +2,9 @@
 
 use liger_fabric::{Cx, Fabric};
 
-use super::host::RowHost;
+use super::Host;
 use crate::catalog::{Kind, Relation};
+use crate::method::Method;
 use crate::protocol::engine::HostEngine;
 use crate::tables::key::Key;
 use crate::tables::layout::IndexLayout;
@@ -12,7 +13,7 @@ use crate::txn::{IndexId, TxnError};
 /// An entry: its key, and the primary key it leads to.
 type Entry = (Key, Key);
 
-impl RowHost {
+impl<M: Method> Host<M> {
     /// Compares the indexes of this host's rows with the rows, entry by entry; returns what is wrong, in
     /// words. Indexes whose entries may live on other hosts than their rows are passed over.
     ///

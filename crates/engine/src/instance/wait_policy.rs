@@ -3,7 +3,7 @@
 //! A worker that waits keeps what it holds. Nothing but the length of waits depends on these policies: who
 //! waits too long gives its transaction up, so every circle ends.
 
-use super::names::named;
+use crate::names::named;
 use crate::txn::Conflict;
 
 /// Who holds what a transaction wants, as far as its host knows.

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use liger_fabric::{Cx, Fabric, WorkerId};
 
-use super::host::RowHost;
+use super::Instance;
 use crate::log::WorkerLog;
 
 /// How often who waits for a worker looks whether it is to stop.
@@ -31,13 +31,13 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The right to run as one of a host's workers, and that worker's ring of the log.
 #[derive(Debug)]
 pub struct WorkerToken {
-    pub(super) worker: WorkerId,
-    pub(super) log: Option<WorkerLog>,
+    pub(crate) worker: WorkerId,
+    pub(crate) log: Option<WorkerLog>,
 }
 
 impl WorkerToken {
     /// Of a worker of the caller's host. There is one of them at a time.
-    pub fn new<F: Fabric>(cx: &Cx<F>, host: &RowHost, worker: WorkerId) -> Self {
+    pub fn new<F: Fabric>(cx: &Cx<F>, host: &Instance, worker: WorkerId) -> Self {
         Self { worker, log: host.log.as_ref().map(|log| log.worker(cx, worker)) }
     }
 
@@ -223,7 +223,7 @@ impl WorkerPool {
     }
 
     /// The transaction waits in the middle of its step; `long`: others may begin in its place.
-    pub(super) fn lay_down(&self, token: WorkerToken, long: bool) {
+    pub(crate) fn lay_down(&self, token: WorkerToken, long: bool) {
         let mut state = self.state();
         state.active -= usize::from(long);
         state.free.push(token);
@@ -232,7 +232,7 @@ impl WorkerPool {
 
     /// It goes on; `long` as before. `rest` is called for as long as there is no worker. Not refused when the
     /// pool is closed: its step is still to end.
-    pub(super) fn pick_up(&self, long: bool, mut rest: impl FnMut()) -> WorkerToken {
+    pub(crate) fn pick_up(&self, long: bool, mut rest: impl FnMut()) -> WorkerToken {
         let mut waits = false;
         loop {
             let mut state = self.state();

@@ -1,26 +1,26 @@
 //! Transactions that belong to no worker.
 //!
-//! [`RowSession`] borrows its worker's context and its host, so it lives on the stack of one thread, and its
+//! [`HostSession`] borrows its worker's context and its host, so it lives on the stack of one thread, and its
 //! transaction with it. Who serves clients on threads of their own keeps a [`DetachedTxn`] for each instead,
-//! and runs its steps with a worker from the pool (pool.rs). A transaction that rests between two steps,
-//! because its client thinks or it waits for something, holds its locks and no worker; nor does one that
-//! waits for a row's lock in the middle of a step (retry.rs).
+//! and runs its steps with a worker from the pool (instance/pool.rs). A transaction that rests between two
+//! steps, because its client thinks or it waits for something, holds its locks and no worker; nor does one
+//! that waits for a row's lock in the middle of a step (method/tries.rs).
 //!
 //! Invariants:
 //! 1. One thread uses a transaction at a time.
 //! 2. What a transaction holds is with the session or in its state, also after a panic of whoever uses it.
 //! 3. A transaction's locks name its number while it runs. While it rests they name that number, too, or if
-//!    numbers are scarce `Holder::PARKED` (parking.rs). Nothing of that is seen by other hosts: to them, the
-//!    host holds its rows all the time.
+//!    numbers are scarce `Holder::PARKED` (the method's). Nothing of that is seen by other hosts: to them,
+//!    the host holds its rows all the time.
 //! 4. A transaction that is open is ended by whoever has it, on some worker, before it is dropped.
 
-use liger_fabric::{Cx, Fabric, WorkerId};
+use liger_fabric::{Cx, Fabric};
 
-use super::host::RowHost;
-use super::parking::Hold;
-use super::pool::{WorkerPool, WorkerToken};
-use super::session::{Course, RowSession, sleep_for};
-use super::transaction::{RowTxn, TxnState};
+use super::Host;
+use super::session::{Course, HostSession, sleep_for};
+use super::transaction::Txn;
+use crate::instance::{WorkerPool, WorkerToken};
+use crate::method::{Holds, Method, Running, TxnState};
 use crate::txn::{Durability, TxnError};
 
 /// How long who finds no number waits for one.
@@ -29,11 +29,12 @@ const REST_NS: u64 = 50_000;
 const KEPT_BYTES: usize = 256 << 10;
 
 /// A transaction, or room for the next one, that no worker has at present.
-pub struct DetachedTxn(Option<Rest>);
+pub struct DetachedTxn<M: Method>(Option<Rest<M>>);
 
 /// What is left of a session that rests.
-struct Rest {
+struct Rest<M: Method> {
     txn: Box<TxnState>,
+    held: Box<M::Held>,
     course: Course,
     number: Number,
 }
@@ -46,39 +47,39 @@ enum Number {
     Kept,
     /// Its number, as one of those that may.
     Resting,
-    /// `Holder::PARKED`; what it has of each row that it holds.
-    Parked(Vec<Hold>),
+    /// `Holder::PARKED`.
+    Parked,
 }
 
 /// A session in use: its state goes back when the use ends, however that is.
-struct Attached<'s, F: Fabric> {
-    session: Option<RowSession<'s, F>>,
+struct Attached<'s, F: Fabric, M: Method> {
+    session: Option<HostSession<'s, F, M>>,
     token: &'s mut Option<WorkerToken>,
-    state: &'s mut Option<Rest>,
+    state: &'s mut Option<Rest<M>>,
 }
 
-impl<F: Fabric> Drop for Attached<'_, F> {
+impl<F: Fabric, M: Method> Drop for Attached<'_, F, M> {
     fn drop(&mut self) {
-        let Some(RowSession { mut txn, course }) = self.session.take() else { return };
+        let Some(HostSession { txn, course }) = self.session.take() else { return };
         let number = txn.detach(course.open);
-        *self.token = txn.token.take();
-        *self.state = Some(Rest { txn: txn.state, course, number });
+        *self.token = txn.running.seat.token;
+        *self.state = Some(Rest { txn: txn.running.state, held: txn.held, course, number });
     }
 }
 
-impl Rest {
+impl<M: Method> Rest<M> {
     fn is_kept(&self) -> bool {
         matches!(self.number, Number::Kept)
     }
 }
 
-impl DetachedTxn {
+impl<M: Method> DetachedTxn<M> {
     /// Room for transactions of a host, one after the other, each as durable as said.
-    pub fn new<F: Fabric>(cx: &Cx<F>, host: &RowHost, durability: Durability) -> Self {
-        let txn = Box::new(TxnState::new(cx, host));
+    pub fn new<F: Fabric>(cx: &Cx<F>, host: &Host<M>, durability: Durability) -> Self {
+        let (txn, held) = (Box::new(TxnState::new(cx, &host.instance)), Box::default());
         let mut course = Course::default();
         course.durability = durability;
-        Self(Some(Rest { txn, course, number: Number::None }))
+        Self(Some(Rest { txn, held, course, number: Number::None }))
     }
 
     /// Runs a step of it on the calling thread, as the worker whose token this is, or another one of its pool
@@ -88,45 +89,44 @@ impl DetachedTxn {
     /// If there is no token.
     pub fn attach<F: Fabric, R>(
         &mut self,
-        (cx, host): (&Cx<F>, &RowHost),
+        (cx, host): (&Cx<F>, &Host<M>),
         (pool, token): (&WorkerPool, &mut Option<WorkerToken>),
-        work: impl FnOnce(&mut RowSession<'_, F>) -> R,
+        work: impl FnOnce(&mut HostSession<'_, F, M>) -> R,
     ) -> R {
-        let Rest { txn: state, course, number } = self.0.take().expect("it is back after each use");
+        let Rest { txn, held, course, number } = self.0.take().expect("it is back after each use");
         let worker = token.as_ref().expect("a step has a worker").worker();
-        let txn = RowTxn { cx, host, state, token: token.take(), pool: Some(pool) };
-        let mut attached = Attached { session: Some(RowSession { txn, course }), token, state: &mut self.0 };
+        let txn = Txn::on(cx, host, (txn, held), (token.take(), Some(pool)));
+        let mut attached = Attached { session: Some(HostSession { txn, course }), token, state: &mut self.0 };
         let session = attached.session.as_mut().expect("taken when it is dropped");
-        session.txn.run_as(worker);
+        let running = &mut session.txn.running;
+        running.seat.run_as(&mut running.state, worker);
         session.txn.go_on(number);
         work(session)
     }
 
     /// Its worker is given back: its next step may be a long way off.
-    pub fn rest<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost) {
-        let Some(Rest { txn: state, course, number: Number::Kept }) = self.0.take_if(|rest| rest.is_kept())
-        else {
-            return;
-        };
-        let mut txn = RowTxn { cx, host, state, token: None, pool: None };
+    pub fn rest<F: Fabric>(&mut self, cx: &Cx<F>, host: &Host<M>) {
+        let Some(Rest { txn, held, course, .. }) = self.0.take_if(|rest| rest.is_kept()) else { return };
+        let mut txn = Txn::on(cx, host, (txn, held), (None, None));
         let number = txn.rest();
-        self.0 = Some(Rest { txn: txn.state, course, number });
+        self.0 = Some(Rest { txn: txn.running.state, held: txn.held, course, number });
     }
 
     /// Rows that it has to look at if it rests now: all that it holds, where numbers are scarce.
-    pub fn rows_to_park(&self, host: &RowHost) -> usize {
-        if host.transactions.could_rest() { 0 } else { self.resting().txn.held.len() }
+    pub fn rows_to_park(&self, host: &Host<M>) -> usize {
+        if host.transactions.could_rest() { 0 } else { self.resting().held.count() }
     }
 
     /// Gives back what a large transaction needed, and the next one hardly will.
     pub fn shrink(&mut self) {
-        let Some(Rest { txn, course: Course { open: false, .. }, .. }) = &mut self.0 else { return };
-        if txn.memory() > KEPT_BYTES {
+        let Some(Rest { txn, held, course: Course { open: false, .. }, .. }) = &mut self.0 else { return };
+        if txn.memory() + held.memory() > KEPT_BYTES {
             txn.forget_memory();
+            held.forget_memory();
         }
     }
 
-    fn resting(&self) -> &Rest {
+    fn resting(&self) -> &Rest<M> {
         self.0.as_ref().expect("it is back after each use")
     }
 
@@ -134,7 +134,7 @@ impl DetachedTxn {
     ///
     /// # Errors
     /// As [`crate::Session::is_durable`].
-    pub fn is_durable<F: Fabric>(&self, cx: &Cx<F>, host: &RowHost) -> Result<bool, TxnError> {
+    pub fn is_durable<F: Fabric>(&self, cx: &Cx<F>, host: &Host<M>) -> Result<bool, TxnError> {
         let course = &self.resting().course;
         match course.durability {
             Durability::Storage => course.is_durable(cx, host, course.last),
@@ -143,7 +143,7 @@ impl DetachedTxn {
     }
 
     /// Sleeps until it may be, but not long.
-    pub fn sleep_until_durable<F: Fabric>(&self, cx: &Cx<F>, host: &RowHost) {
+    pub fn sleep_until_durable<F: Fabric>(&self, cx: &Cx<F>, host: &Host<M>) {
         sleep_for(cx, host, self.resting().course.last);
     }
 
@@ -160,29 +160,31 @@ impl DetachedTxn {
     }
 }
 
-impl Drop for DetachedTxn {
+impl<M: Method> Drop for DetachedTxn<M> {
     fn drop(&mut self) {
         debug_assert!(!self.is_open() || std::thread::panicking(), "dropped with all that it holds");
     }
 }
 
-impl<F: Fabric> RowTxn<'_, F> {
+impl<F: Fabric, M: Method> Txn<'_, F, M> {
     /// It has a worker again.
     fn go_on(&mut self, number: Number) {
         let open = &self.host.transactions;
+        let Running { state, seat } = &mut self.running;
         match number {
             Number::None => {
-                while !open.take_number(&mut self.state.me) {
-                    self.rest_without_worker(REST_NS, false);
+                while !open.take_number(&mut state.me) {
+                    seat.rest_without_worker(state, REST_NS, false);
                 }
             }
             Number::Kept => {}
             Number::Resting => open.go_on(),
-            Number::Parked(holds) => {
-                while !open.unpark(self.state.round, &mut self.state.me) {
-                    self.rest_without_worker(REST_NS, false);
+            Number::Parked => {
+                while !open.unpark(state.round, &mut state.me) {
+                    seat.rest_without_worker(state, REST_NS, false);
                 }
-                self.take_over(&holds);
+                let (method, txn) = self.parts();
+                method.unpark(txn);
             }
         }
     }
@@ -192,7 +194,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         if is_open {
             return Number::Kept;
         }
-        self.host.transactions.give_number(self.state.me);
+        self.host.transactions.give_number(self.running.state.me);
         Number::None
     }
 
@@ -202,25 +204,9 @@ impl<F: Fabric> RowTxn<'_, F> {
         if open.may_rest() {
             return Number::Resting;
         }
-        let holds = self.park();
-        open.park(self.state.me, self.state.round);
-        Number::Parked(holds)
-    }
-
-    fn run_as(&mut self, worker: WorkerId) {
-        self.cx.run_as(worker);
-        self.state.core.run_by(self.cx.host(), worker);
-    }
-
-    /// Rests in the middle of a step, without a latch. If its worker is from a pool others have it meanwhile,
-    /// and it goes on as any worker of that; `long`: it has waited so long that others may begin in its
-    /// place.
-    pub(super) fn rest_without_worker(&mut self, rest_ns: u64, long: bool) {
-        let Some(pool) = self.pool else { return self.cx.rest(rest_ns) };
-        pool.lay_down(self.token.take().expect("a step has a worker"), long);
-        self.cx.rest(rest_ns);
-        let token = pool.pick_up(long, || self.cx.rest(REST_NS));
-        self.run_as(token.worker());
-        self.token = Some(token);
+        let (method, txn) = self.parts();
+        method.park(txn);
+        open.park(self.running.state.me, self.running.state.round);
+        Number::Parked
     }
 }

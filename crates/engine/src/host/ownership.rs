@@ -1,0 +1,125 @@
+//! How a partition changes hands, whoever had it: its next owner closes it, waits until nobody uses it as
+//! somebody else's, makes itself its owner in the pod's word, and opens it; all others follow.
+//!
+//! Invariants:
+//! 1. What others see changes in single steps, each of which is right whether or not the next one follows.
+//! 2. Nobody uses a partition before its owner's word says so; on its next owner's host, nobody begins to use
+//!    it until everybody who had used it as another host's has ended.
+//! 3. Who follows a partition to a new owner has no transaction left that may have asked the one before to
+//!    make a row.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use liger_fabric::{Cx, Fabric};
+use liger_pod::membership::{HostState, Slot};
+use liger_pod::plan::PartitionId;
+use liger_pod::watch::Owner;
+
+use super::Host;
+use super::keeper::Keeper;
+use crate::method::{Method, Pending};
+use crate::recovery::RecoveryError;
+
+impl<M: Method> Host<M> {
+    /// From now on no transaction of this host begins to use these partitions.
+    pub(super) fn close(&self, partitions: &BTreeSet<PartitionId>) {
+        partitions.iter().for_each(|&partition| self.owners.close(partition));
+    }
+
+    /// Waits until every transaction of this host that may have begun before partitions were closed has
+    /// ended; `turn` is called meanwhile.
+    ///
+    /// # Errors
+    /// If the pod has ruled this host out.
+    pub(super) fn drain<F: Fabric>(&self, cx: &Cx<F>, mut turn: impl FnMut()) -> Result<(), RecoveryError> {
+        let round = self.transactions.close_round();
+        let ended = loop {
+            if self.transactions.have_ended(round) {
+                break Ok(());
+            }
+            self.held_up.taking.store(true, Ordering::Relaxed);
+            if let Err(gone) = self.check_still_here() {
+                break Err(gone);
+            }
+            turn();
+            cx.pause();
+        };
+        self.held_up.taking.store(false, Ordering::Relaxed);
+        ended
+    }
+
+    /// Makes closed partitions this host's, in the pod's word, and then calls `then` with all the shared
+    /// memory that they use: messages about them wait, for they might free some of it meanwhile.
+    ///
+    /// # Errors
+    /// If an index is damaged: nothing has changed.
+    pub(super) fn publish<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        me: Owner,
+        partitions: &BTreeSet<PartitionId>,
+        mut then: impl FnMut(&mut BTreeSet<u64>),
+    ) -> Result<(), RecoveryError> {
+        self.method.reach(cx, partitions, &mut BTreeSet::new(), &mut |in_use| {
+            for &partition in partitions {
+                debug_assert!(
+                    self.owners.is_closed(partition),
+                    "{partition:?} is closed before it has an owner"
+                );
+                self.owners.set_closed(partition, me);
+                me.publish(cx, &self.plan, partition);
+            }
+            then(in_use);
+        })
+    }
+
+    /// Opens the partitions that are this host's by now.
+    ///
+    /// # Errors
+    /// If one cannot be: it stays closed, and may be opened later.
+    pub(super) fn open_published<F: Fabric>(&self, cx: &Cx<F>, me: Owner) -> Result<(), RecoveryError> {
+        for partition in self.plan.partitions().filter(|p| self.holds(*p) && self.owners.is_closed(*p)) {
+            self.method.open(cx, partition)?;
+            self.owners.set(partition, me);
+            for what in [Pending::Asked, Pending::Told] {
+                self.method.tell_again(cx, partition, me, what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows partitions of dead hosts to their next owners, and hosts to their next lives.
+    pub(super) fn follow<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> usize {
+        let mut worked = 0;
+        for host in self.plan.hosts().filter(|host| self.owners.is_down(*host)) {
+            let Ok(slot) = Slot::load(cx, &self.plan, host) else { continue };
+            let serves = matches!(slot.state, HostState::Joining | HostState::Alive | HostState::Leaving);
+            if serves && !self.owners.is_buried(host, slot.incarnation) {
+                self.owners.is_back(host);
+                worked += 1;
+            }
+        }
+        // Not before every transaction has ended that may have asked a dead host to make a row: who asks the
+        // heir for the same row must find that what was made before is gone.
+        let (may_follow, mut is_held_up) = (self.transactions.have_ended(keeper.round), false);
+        for partition in self.plan.partitions() {
+            let heir = self.owners.heir(cx, &self.plan, partition);
+            let Some(heir) = heir.filter(|heir| heir.host != self.me) else { continue };
+            keeper.restless = true;
+            is_held_up |= !may_follow;
+            if may_follow {
+                self.method.tell_again(cx, partition, heir, Pending::Asked);
+                self.owners.set(partition, heir);
+                self.method.tell_again(cx, partition, heir, Pending::Told);
+                worked += 1;
+            }
+        }
+        self.held_up.following.store(is_held_up, Ordering::Relaxed);
+        worked
+    }
+
+    pub(super) fn check_still_here(&self) -> Result<(), RecoveryError> {
+        if self.is_overruled() { Err(RecoveryError::Overruled) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,198 @@
+//! A transaction: strict two-phase locking over what any host keeps, executed and committed by one worker.
+//!
+//! Invariants:
+//! 1. Every row that was read or written, and every gap that was read, is held to the end.
+//! 2. Changes are private until the commit: patches and images in this transaction's buffers. Only an
+//!    inserted row's place exists before, held alone.
+//!
+//! How a row is found and held is the method's; commit.rs ends the transaction.
+
+use std::ops::ControlFlow;
+
+use liger_fabric::{Cx, Fabric};
+
+use super::Host;
+use crate::catalog::At;
+use crate::instance::{WorkerPool, WorkerToken};
+use crate::method::{Ahead, Method, Place, Running, Seat, TxnState, View};
+use crate::protocol::core::TxnCore;
+use crate::protocol::relational::{Flow, Relational};
+use crate::protocol::workspace::Visitor;
+use crate::tables::key::{Key, KeyRange};
+use crate::tables::record::{Row, RowMut};
+use crate::txn::{Announced, Conflict, TableId, TxnError};
+
+/// A running transaction: what it holds, and the worker that runs it now.
+pub struct Txn<'h, F: Fabric, M: Method> {
+    pub(super) host: &'h Host<M>,
+    pub(super) running: Running<'h, F>,
+    pub(super) held: Box<M::Held>,
+}
+
+impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
+    pub(super) fn new(cx: &'h Cx<F>, host: &'h Host<M>) -> Self {
+        let token = Some(WorkerToken::new(cx, &host.instance, cx.worker()));
+        let state = Box::new(TxnState::new(cx, &host.instance));
+        Self::on(cx, host, (state, Box::default()), (token, None))
+    }
+
+    /// A transaction that this worker takes up.
+    pub(super) fn on(
+        cx: &'h Cx<F>,
+        host: &'h Host<M>,
+        (state, held): (Box<TxnState>, Box<M::Held>),
+        (token, pool): (Option<WorkerToken>, Option<&'h WorkerPool>),
+    ) -> Self {
+        Self { host, running: Running { state, seat: Seat { cx, token, pool, mail: host } }, held }
+    }
+
+    #[inline]
+    pub(super) fn cx(&self) -> &'h Cx<F> {
+        self.running.seat.cx
+    }
+
+    /// What the host's method works with.
+    #[inline]
+    pub(super) fn parts(&mut self) -> (&'h M, (&mut Running<'h, F>, &mut M::Held)) {
+        (&self.host.method, (&mut self.running, &mut self.held))
+    }
+
+    /// A transaction begins. One that is tried again is as old as it was.
+    pub(super) fn note_age(&mut self) {
+        let (now_ns, state) = (self.cx(), &mut self.running.state);
+        if state.wait.by_age() && !state.was_refused {
+            self.host.transactions.ages.begin(state.me, now_ns.now_ns());
+        }
+        state.was_refused = false;
+    }
+
+    /// Shows the rows of a range, which lies in one partition, that nobody else is changing.
+    ///
+    /// # Errors
+    /// Of the engine; conflicts only with hosts that come or go, and for want of memory.
+    pub fn peek_range(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        visit: &mut dyn FnMut(&Key, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), TxnError> {
+        let relation = self.host.catalog.relation(table)?;
+        let Some(at) = relation.at_range(range, self.host.partition_count()) else {
+            return Err(TxnError::Conflict(Conflict::Partition));
+        };
+        let mut see = |key: &Key, row: Row<'_>| visit(key, row.bytes());
+        let (method, txn) = self.parts();
+        method.range(txn, at, range, View::Free, &mut Visitor::Read(&mut see)).map(|_| ())
+    }
+
+    /// Locks a row for changes and shows it; false if there is none, or somebody else holds it.
+    ///
+    /// # Errors
+    /// As [`Txn::peek_range`].
+    pub fn take_if_free(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        see: &mut dyn FnMut(&mut RowMut<'_>),
+    ) -> Result<bool, TxnError> {
+        let mut once = |_: &Key, row: &mut RowMut<'_>| {
+            see(row);
+            ControlFlow::Break(())
+        };
+        Ok(self.if_free(table, key, &mut Visitor::Write(&mut once))?.unwrap_or(false))
+    }
+
+    /// Locks a row for reading and shows it; false if there is none (that is not protected), `None` if
+    /// somebody else is changing it.
+    ///
+    /// # Errors
+    /// As [`Txn::peek_range`].
+    pub fn get_if_free(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        see: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<bool>, TxnError> {
+        let mut once = |_: &Key, row: Row<'_>| {
+            see(row.bytes());
+            ControlFlow::Break(())
+        };
+        self.if_free(table, key, &mut Visitor::Read(&mut once))
+    }
+
+    /// `None` instead of a conflict with somebody who holds the row.
+    fn if_free(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<Option<bool>, TxnError> {
+        use Conflict::{Gap, Moved, ReadLocked, WriteLocked};
+        let at = self.host.catalog.relation(table)?.at(key, self.host.partition_count());
+        let (method, txn) = self.parts();
+        match method.point(txn, at, key, View::Free, visitor) {
+            Err(TxnError::Conflict(WriteLocked | ReadLocked | Gap | Moved)) => Ok(None),
+            shown => shown.map(Some),
+        }
+    }
+}
+
+impl<'h, F: Fabric, M: Method> Relational for Txn<'h, F, M> {
+    type Fabric = F;
+    type Host = Host<M>;
+    type Place = Place;
+
+    fn host<'a>(&self) -> &'a Host<M>
+    where
+        Self: 'a,
+    {
+        self.host
+    }
+
+    fn core(&mut self) -> (&Cx<F>, &mut TxnCore<Place>) {
+        (self.running.seat.cx, &mut self.running.state.core)
+    }
+
+    fn announce_rows(&mut self, rows: &[Announced]) {
+        // First all leaves, then all rows: the second round finds the leaves arrived.
+        for what in [Ahead::Leaf, Ahead::Row] {
+            for Announced { table, key, .. } in rows {
+                let Ok(relation) = self.host.catalog.relation(*table) else { continue };
+                if relation.replicated && relation.check_key(key).is_ok() {
+                    let here = self.copied(relation.id);
+                    match what {
+                        Ahead::Leaf => here.tree.prefetch(key.words()),
+                        Ahead::Row => here.prefetch_row(key),
+                    }
+                }
+            }
+            self.host.method.load_ahead(self.cx(), rows, what);
+        }
+    }
+
+    fn point_in(&mut self, at: At<'_>, key: &Key, visitor: &mut Visitor<'_>) -> Result<bool, TxnError> {
+        let (method, txn) = self.parts();
+        method.point(txn, at, key, View::Locked, visitor)
+    }
+
+    fn range_in(&mut self, at: At<'_>, range: &KeyRange, visitor: &mut Visitor<'_>) -> Flow {
+        let (method, txn) = self.parts();
+        method.range(txn, at, range, View::Locked, visitor)
+    }
+
+    fn insert_in(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
+        let (method, txn) = self.parts();
+        method.insert(txn, at, key, bytes)
+    }
+
+    fn doom_visited(&mut self, at: At<'_>, key: &Key) -> Result<(), TxnError> {
+        let work = &mut self.running.state.core.work;
+        let change = &mut work.changes[work.visited];
+        assert!(change.table == at.table() && change.key == *key && !change.doomed, "visited last");
+        change.doomed = true;
+        let place = change.place;
+        let (method, txn) = self.parts();
+        method.doom(txn, place);
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! What passes between a host and the others, whatever it is about: mail that goes out, lives that are looked
+//! at, bells at which threads sleep, memory that waits for all hosts before it can be used again.
+
+use std::sync::atomic::Ordering;
+
+use liger_fabric::{Cx, Fabric, SyncAddr, UNTIL_RUNG};
+use liger_pod::bells::{self, Bell, REST_NS};
+use liger_pod::lanes::Addressee;
+use liger_pod::membership::{HostState, Slot};
+use liger_pod::watch::Owner;
+
+use super::{Instance, MailCounts, count};
+
+/// Names of the steps that a mutation test can leave out of this file.
+pub(crate) const SABOTAGE_STEPS: &[&str] = &["service.look-at-life"];
+
+/// Things that wait for other hosts before they can be reused: with more of them, this host wakes the others,
+/// but not more often than this.
+const BACKLOG: usize = 256;
+const URGE_NS: u64 = 2_000_000;
+
+impl Instance {
+    /// Its mail.
+    pub fn mail(&self) -> &MailCounts {
+        &self.mail
+    }
+
+    /// Sends a message to a host in this life as soon as there is room; never waits.
+    pub(crate) fn post<F: Fabric>(&self, cx: &Cx<F>, to: Owner, message: Vec<u8>) {
+        count(&self.mail.sent, 1);
+        let addressee = Addressee::life(to.host, to.incarnation);
+        let is_read = || !self.owners.is_buried(to.host, to.incarnation);
+        self.outbox.post(cx, &self.lanes, addressee, message, is_read);
+    }
+
+    /// A message that has come means nothing here.
+    pub(crate) fn drop_message(&self) {
+        count(&self.mail.dropped, 1);
+    }
+
+    /// Wakes who sleeps on any host until there is something to do: behind something that all can see.
+    pub fn wake_hosts<F: Fabric>(&self, cx: &Cx<F>) {
+        bells::ring_all(cx, &self.plan, Bell::Work);
+    }
+
+    /// Passes a turn of a wait that has had `turn` of them; mail, and more that is durable, end a sleep.
+    pub(crate) fn pass<F: Fabric>(&self, cx: &Cx<F>, turn: u32, is_over: impl Fn() -> bool) {
+        bells::pass(cx, self.bell(Bell::Work), turn, is_over);
+    }
+
+    /// Where threads of this host sleep.
+    pub(crate) fn bell(&self, which: Bell) -> SyncAddr {
+        bells::bell(&self.plan, self.me, which)
+    }
+
+    /// True if this host knows that a life serves no more.
+    pub(crate) fn is_known_over(&self, life: Owner) -> bool {
+        self.owners.is_over(life) || self.owners.is_buried(life.host, life.incarnation)
+    }
+
+    /// Looks whether a life still serves. One that is a suspect does not: nothing that it may yet do for this
+    /// host is asked for again before the partition has another owner, which is told of it.
+    pub(crate) fn look_at_life<F: Fabric>(&self, cx: &Cx<F>, life: Owner) {
+        let Ok(now) = Slot::load(cx, &self.plan, life.host) else { return };
+        let serves = now.state == HostState::Alive && now.incarnation == life.incarnation;
+        if !serves && !cx.sabotaged("service.look-at-life") {
+            self.owners.note_over(life);
+        }
+    }
+
+    /// Things this host has retired that wait for other hosts before they can be reused.
+    pub fn backlog<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        self.epochs.backlog(cx)
+    }
+
+    /// This host's share of reclamation.
+    pub(crate) fn collect<F: Fabric>(&self, cx: &Cx<F>) {
+        self.epochs.collect(cx, &self.heap, |cx| self.readers(cx));
+        if self.backlog(cx) <= BACKLOG {
+            return;
+        }
+        let (now_ns, urged_ns) = (cx.now_ns(), self.urged_ns.load(Ordering::Relaxed));
+        if now_ns.saturating_sub(urged_ns) >= URGE_NS {
+            self.urged_ns.store(now_ns, Ordering::Relaxed);
+            // Hosts without work take part in reclamation when they wake.
+            self.wake_hosts(cx);
+        }
+    }
+
+    /// See [`crate::protocol::HostEngine::idle_ns`]. What this host has retired, and mail that found a lane
+    /// full, wait for others, who do not ring when they are done.
+    pub(crate) fn idle_ns<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        let waits = !self.outbox.is_empty(cx) || self.backlog(cx) > BACKLOG;
+        if waits { REST_NS } else { UNTIL_RUNG }
+    }
+}

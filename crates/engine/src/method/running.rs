@@ -1,0 +1,157 @@
+//! A transaction that runs, as access methods see it: what it holds whatever it works on, and the worker that
+//! runs it now.
+//!
+//! Invariants:
+//! 1. A running transaction has a number that no other one of its host has ([`Holder`]), and its locks name
+//!    that: touching a row again finds it held by the caller. Its worker may be another one at each step.
+//! 2. Versions (log sequence numbers) are a Lamport clock: a commit takes one above everything it touched.
+//! 3. While it waits and its worker is from a pool, somebody else has that worker.
+
+use std::ops::ControlFlow;
+
+use liger_fabric::{Cx, Fabric, WorkerId};
+
+use super::Place;
+use crate::catalog::Relation;
+use crate::instance::wait_policy::WaitPolicy;
+use crate::instance::{Holder, Instance, WorkerPool, WorkerToken};
+use crate::log::record::RecordWriter;
+use crate::protocol::core::TxnCore;
+use crate::protocol::workspace::{Visitor, Workspace};
+use crate::tables::key::{Key, KeyRange};
+use crate::txn::{TableId, TxnError};
+
+/// Who looks for a worker to go on with rests so long between two looks.
+const REST_NS: u64 = 50_000;
+
+/// What a transaction holds whatever it works on, also while no thread runs it.
+pub struct TxnState {
+    /// The number that its locks name.
+    pub me: Holder,
+    /// Its changes, its history, and whether it is over.
+    pub core: TxnCore<Place>,
+    /// Greatest version seen or made.
+    pub llsn: u64,
+    /// The transactions of this host that were in the way of the last step, a bit each; 0: nobody, or not
+    /// known.
+    pub in_the_way: u32,
+    /// The round in which it began.
+    pub(crate) round: u64,
+    /// It has learnt that some row does not exist.
+    pub(crate) saw_absence: bool,
+    /// The record for the log, under construction.
+    pub(crate) writer: RecordWriter,
+    /// How long it waits for locks.
+    pub(crate) wait: &'static (dyn WaitPolicy + Sync),
+    /// A lock that was not free ended this session's last transaction: the next one is as old as that.
+    pub(crate) was_refused: bool,
+    /// The host needs what this session's transactions do, also on storage that is full.
+    pub(crate) is_needed: bool,
+}
+
+impl TxnState {
+    pub(crate) fn new<F: Fabric>(cx: &Cx<F>, host: &Instance) -> Self {
+        Self {
+            me: Holder::of(cx.worker()),
+            core: TxnCore::new(cx, host.history()),
+            llsn: 0,
+            in_the_way: 0,
+            round: 0,
+            saw_absence: false,
+            writer: RecordWriter::default(),
+            wait: host.wait,
+            was_refused: false,
+            is_needed: false,
+        }
+    }
+
+    /// Bytes that are kept for the next transaction, about.
+    pub(crate) fn memory(&self) -> usize {
+        self.writer.memory() + self.core.work.memory()
+    }
+
+    /// Keeps nothing for the next one.
+    pub(crate) fn forget_memory(&mut self) {
+        debug_assert!(self.core.work.changes.is_empty(), "a transaction is open");
+        (self.writer, self.core.work) = (RecordWriter::default(), Workspace::default());
+    }
+
+    /// It has read a key; `None`: there is no such row.
+    pub fn note_read(&mut self, table: TableId, key: &Key, version: Option<u64>) {
+        // An insert that finds its key taken has read the row, too.
+        self.llsn = self.llsn.max(version.unwrap_or(0));
+        self.saw_absence |= version.is_none();
+        self.core.note_read(table, key, version);
+    }
+
+    /// It has visited a range, and found these rows of others in it.
+    pub fn note_range(&mut self, table: TableId, range: KeyRange, found: Vec<(Key, u64)>) {
+        self.saw_absence = true;
+        self.core.note_range(table, range, found);
+    }
+
+    /// Shows a held row to the visitor, own changes included. `None`: the transaction has deleted it.
+    ///
+    /// # Errors
+    /// If the visitor changes a key.
+    pub fn show<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        (relation, place): (&Relation, Place),
+        key: &Key,
+        (base, version): (&[u8], u64),
+        visitor: &mut Visitor<'_>,
+    ) -> Result<Option<ControlFlow<()>>, TxnError> {
+        self.llsn = self.llsn.max(version);
+        self.core.show(cx, (relation, place), key, (base, version), visitor)
+    }
+}
+
+/// Answers other hosts for a transaction that waits.
+pub trait AnswersMail<F: Fabric> {
+    /// A turn of a worker that waits in a transaction, or for its next try: mail, and hosts that join.
+    /// However long it waits, nobody may wait for it. Returns the number of messages handled.
+    fn serve_waiting(&self, cx: &Cx<F>) -> usize;
+}
+
+/// Who runs a transaction now.
+pub struct Seat<'h, F: Fabric> {
+    /// The thread's way to memory and time.
+    pub cx: &'h Cx<F>,
+    /// The worker that it runs as, with its ring; none while it waits, if that is from a pool.
+    pub(crate) token: Option<WorkerToken>,
+    pub(crate) pool: Option<&'h WorkerPool>,
+    pub(crate) mail: &'h dyn AnswersMail<F>,
+}
+
+impl<F: Fabric> Seat<'_, F> {
+    /// Answers other hosts, in the middle of a step. Returns the number of messages handled.
+    pub fn serve(&self) -> usize {
+        self.mail.serve_waiting(self.cx)
+    }
+
+    pub(crate) fn run_as(&self, state: &mut TxnState, worker: WorkerId) {
+        self.cx.run_as(worker);
+        state.core.run_by(self.cx.host(), worker);
+    }
+
+    /// Rests in the middle of a step, without a latch. If its worker is from a pool others have it meanwhile,
+    /// and it goes on as any worker of that; `long`: it has waited so long that others may begin in its
+    /// place.
+    pub(crate) fn rest_without_worker(&mut self, state: &mut TxnState, rest_ns: u64, long: bool) {
+        let Some(pool) = self.pool else { return self.cx.rest(rest_ns) };
+        pool.lay_down(self.token.take().expect("a step has a worker"), long);
+        self.cx.rest(rest_ns);
+        let token = pool.pick_up(long, || self.cx.rest(REST_NS));
+        self.run_as(state, token.worker());
+        self.token = Some(token);
+    }
+}
+
+/// A transaction that runs.
+pub struct Running<'h, F: Fabric> {
+    /// What it holds whatever it works on.
+    pub state: Box<TxnState>,
+    /// Who runs it now.
+    pub seat: Seat<'h, F>,
+}

@@ -1,0 +1,163 @@
+//! A partition that comes to this host: its rows that were made from images and logs are joined with those in
+//! shared memory, and its shared index is finished (docs/protocols/takeover.md).
+//!
+//! Invariants:
+//! 1. A row that is in the shared index with a live word is what its block says; every other row is what the
+//!    logs say.
+//! 2. All of it may be done again, by this host or by its heir.
+
+use std::collections::BTreeSet;
+
+use liger_fabric::{Cx, Fabric, HostId};
+use liger_pod::heap::TupleAddr;
+use liger_pod::plan::PartitionId;
+use liger_store::bwtree::TreeError;
+
+use super::moves::sentinel_key;
+use super::partition::{RowId, TablePart};
+use super::policy::SharedRow;
+use super::rows::Rows;
+use crate::catalog::At;
+use crate::instance::count;
+use crate::recovery::RecoveryError;
+use crate::tables::key::Key;
+
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &["takeover.versions-above-removed", "takeover.warm-shared"];
+
+impl Rows {
+    /// Joins the rows of a partition that was rebuilt with those in shared memory.
+    /// Whatever was removed from it has a version below `first`.
+    pub(super) fn attach_shared<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        first: u64,
+    ) -> Result<(), RecoveryError> {
+        let removed = first - 1;
+        for relation in self.relations() {
+            let index = self.foreign_index(At::new(relation, partition));
+            if !cx.sabotaged("takeover.versions-above-removed") {
+                let mut latched = self.partition(cx, partition);
+                let part = latched.table(relation.id);
+                (part.max_removed_llsn, part.adopted_llsn) = (removed, removed);
+            }
+            let mut from = Some(Key::zero(relation.key_words));
+            while let Some(key) = from {
+                let (found, next) = self.batch(cx, &index, &key)?;
+                if !cx.sabotaged("takeover.warm-shared") {
+                    // What is in shared memory is newer than what would be made of it later.
+                    let place = (partition, relation.id);
+                    found.iter().try_for_each(|(key, _)| self.warm_key(cx, place, key))?;
+                }
+                let mut latched = self.partition(cx, partition);
+                let part = latched.table(relation.id);
+                for (key, at) in found {
+                    // Nothing else begins at a dead cell before its entry is taken out.
+                    if !self.shared.adopt(cx, at) {
+                        self.shared.reserve(cx, at, true);
+                        part.stale.push((key, at));
+                        continue;
+                    }
+                    let row = row_of(part, &key, at)?;
+                    part.rows.set_shared(row, at.raw());
+                    let shared = SharedRow { partition, table: relation.id, row, at };
+                    self.move_out.lock(cx).moved_in(shared);
+                    count(&self.moves.shared_rows, 1);
+                }
+                from = next;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes entries of dead words out of a partition's shared indexes, and makes those that their owner did
+    /// not come to make.
+    pub(super) fn finish_indexes<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+    ) -> Result<(), TreeError> {
+        let mut latched = self.partition(cx, partition);
+        for part in latched.tables.iter_mut().flatten() {
+            // What cannot go now goes before the next row moves.
+            let _ = self.retract_stale(cx, part);
+            match part.index.create(cx, &self.tree_env()) {
+                Err(TreeError::Exists { .. }) | Ok(()) => {}
+                Err(failed) => return Err(failed),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the shared memory that a table's share uses.
+    pub(super) fn reach_part<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        part: &TablePart,
+        in_use: &mut BTreeSet<u64>,
+    ) -> Result<(), TreeError> {
+        match part.index.check(cx, &self.tree_env()) {
+            Err(TreeError::NotFormatted { .. }) => {}
+            Err(broken) => return Err(broken),
+            Ok(census) => {
+                in_use.extend(census.words.iter().map(|word| word.offset()));
+                in_use.extend(census.records.iter().map(|(at, _)| at.offset()));
+            }
+        }
+        for row in part.rows.rows() {
+            if let Some(at) = part.address(row) {
+                in_use.insert(at.block().offset());
+            }
+        }
+        Ok(())
+    }
+
+    /// True if some shared memory of a partition has an owner like this.
+    pub(super) fn has_memory_of<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        is_theirs: &dyn Fn(Option<(HostId, u16)>) -> bool,
+    ) -> Result<bool, TreeError> {
+        for relation in self.relations() {
+            let index = self.foreign_index(At::new(relation, partition));
+            let census = match index.check(cx, &self.tree_env()) {
+                Err(TreeError::NotFormatted { .. }) => continue,
+                census => census?,
+            };
+            let mut words = census.words.iter();
+            let mut records = census.records.iter().map(|(at, _)| *at);
+            if words.any(|at| is_theirs(self.heap.owner_of_word(cx, *at)))
+                || records.any(|at| is_theirs(self.heap.owner_of_block(cx, at)))
+            {
+                return Ok(true);
+            }
+            let mut from = Some(Key::zero(relation.key_words));
+            while let Some(key) = from {
+                let (found, next) = self.batch(cx, &index, &key)?;
+                if found.iter().any(|(_, at)| is_theirs(self.heap.owner_of_block(cx, at.block()))) {
+                    return Ok(true);
+                }
+                from = next;
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The row of a shared key: the one that was rebuilt, or a new one, whose block has the bytes.
+fn row_of(part: &mut TablePart, key: &Key, at: TupleAddr) -> Result<RowId, TreeError> {
+    if *key == sentinel_key(part.key_words) {
+        return Ok(part.sentinel);
+    }
+    if let Some(row) = part.tree.get(key.words()) {
+        return Ok(row);
+    }
+    let full = TreeError::Damaged { offset: at.block().offset(), what: "more rows than a partition has" };
+    let row = part.rows.alloc().ok_or(full)?;
+    part.tree.insert(key.words(), row).expect("it was not there");
+    // Its block says which, to whoever holds the row; another host may hold it now.
+    part.rows.set_version(row, 0);
+    Ok(row)
+}

@@ -1,0 +1,109 @@
+//! Rows and the pod: what the door for access methods asks of them when other hosts send mail, come, go or
+//! die (method/).
+
+use std::collections::BTreeSet;
+
+use liger_fabric::{Cx, Fabric, HostId};
+use liger_pod::plan::PartitionId;
+use liger_pod::watch::Owner;
+
+use super::message::{Answer, Message};
+use super::rows::{Rows, is_rows};
+use crate::instance::count;
+use crate::method::{Dead, Pending, Serves, Turn};
+use crate::recovery::RecoveryError;
+
+impl Serves for Rows {
+    fn handle<F: Fabric>(&self, cx: &Cx<F>, from: (HostId, u16), message: &[u8]) -> bool {
+        let Some(message) = Message::decode(message) else { return false };
+        match message {
+            Message::Request { from: asker, table, partition, wish } => {
+                if !self.catalog.relation(table).is_ok_and(is_rows) {
+                    return false;
+                }
+                let answer = match self.holds(partition) {
+                    true => self.grant(cx, from, table, partition, &wish),
+                    // The sender will hear who owns it.
+                    false => Answer::Conflict,
+                };
+                let (host, incarnation) = from;
+                self.send(cx, Owner { host, incarnation }, &Message::Reply { to: asker, answer });
+            }
+            Message::Remove { table, partition, key, which } => {
+                if !self.catalog.relation(table).is_ok_and(is_rows) || !self.holds(partition) {
+                    return false;
+                }
+                self.remove_for(cx, from.0, (partition, table), &key, which);
+            }
+            Message::Evict => _ = self.move_out_to_budget(cx),
+            Message::Reply { to, answer } => return self.deliver(cx, to, answer),
+        }
+        true
+    }
+
+    fn housekeep<F: Fabric>(&self, cx: &Cx<F>) {
+        self.forget_removed(cx);
+        self.move_out_ahead(cx);
+    }
+
+    fn troubles<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
+        self.unrestored(cx)
+    }
+
+    fn make<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
+        self.make_partition(cx, partition);
+    }
+
+    fn resolve<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        dead: &Dead,
+        partition: PartitionId,
+        is_own: bool,
+        turn: Turn<'_>,
+    ) -> Result<(), RecoveryError> {
+        match is_own {
+            true => self.sweep_own(cx, partition, dead, turn)?,
+            false => self.sweep_orphan(cx, partition, dead, turn)?,
+        }
+        Ok(())
+    }
+
+    fn lies_in<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        is_theirs: &dyn Fn(Option<(HostId, u16)>) -> bool,
+    ) -> Result<bool, RecoveryError> {
+        Ok(self.has_memory_of(cx, partition, is_theirs)?)
+    }
+
+    fn attach<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, first: u64) -> Result<(), RecoveryError> {
+        self.attach_shared(cx, partition, first)
+    }
+
+    fn reach<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partitions: &BTreeSet<PartitionId>,
+        in_use: &mut BTreeSet<u64>,
+        then: &mut dyn FnMut(&mut BTreeSet<u64>),
+    ) -> Result<(), RecoveryError> {
+        let mut latched: Vec<_> = partitions.iter().map(|&partition| self.partition(cx, partition)).collect();
+        for part in latched.iter_mut().flat_map(|partition| partition.tables.iter_mut().flatten()) {
+            self.reach_part(cx, part, in_use)?;
+        }
+        then(in_use);
+        Ok(())
+    }
+
+    fn open<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) -> Result<(), RecoveryError> {
+        self.finish_indexes(cx, partition)?;
+        count(&self.moves.taken_over, 1);
+        Ok(())
+    }
+
+    fn tell_again<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, to: Owner, what: Pending) {
+        self.give_away_again(cx, partition, to, what == Pending::Asked);
+    }
+}

@@ -1,0 +1,87 @@
+//! Rows for storage, and for whoever fills, reads or checks a pod at rest: what the door for access methods
+//! asks of them (method/).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use liger_fabric::{Cx, Fabric};
+use liger_pod::plan::PartitionId;
+
+use super::load::add;
+use super::partition::Mode;
+use super::rows::Rows;
+use crate::catalog::{At, Relation};
+use crate::instance::Holder;
+use crate::method::{Checked, Stores, Turn};
+use crate::protocol::engine::Show;
+use crate::recovery::{CopiedUpTo, RecoveryError, RestoreStep, Stored};
+use crate::tables::key::Key;
+use crate::tables::record::Row;
+use crate::txn::{TableId, TxnError};
+
+impl Stores for Rows {
+    fn copy_rows<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        place: (PartitionId, TableId),
+        from: &Key,
+        most: usize,
+        copy: impl FnMut(&Key, u64, &[u8]),
+    ) -> CopiedUpTo {
+        self.copy_part(cx, place, from, most, copy)
+    }
+
+    fn make_cold<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>) {
+        self.make_partition_cold(cx, partition, stored);
+    }
+
+    #[inline]
+    fn is_whole(&self) -> bool {
+        self.is_all_warm()
+    }
+
+    fn restore_some<F: Fabric>(&self, cx: &Cx<F>) -> Result<RestoreStep, RecoveryError> {
+        self.restore_next(cx)
+    }
+
+    fn restore_all<F: Fabric>(&self, cx: &Cx<F>, turn: Turn<'_>) -> Result<(), RecoveryError> {
+        self.restore_rest(cx, turn)
+    }
+
+    fn put<F: Fabric>(&self, cx: &Cx<F>, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<(), TxnError> {
+        add(self.partition(cx, at.partition).table(at.table()), at.relation, key, 0, bytes)
+    }
+
+    fn share<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId], part: f64) -> Result<u64, TxnError> {
+        self.share_first(cx, tables, part)
+    }
+
+    fn warm_up<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<(), TxnError> {
+        self.learn_shared(cx, tables)
+    }
+
+    fn each<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        of: &Relation,
+        partition: PartitionId,
+        show: Show<'_>,
+    ) -> Result<(), TxnError> {
+        let mut latched = self.partition(cx, partition);
+        let part = latched.table(of.id);
+        let mut at = part.tree.first();
+        while let Some(cursor) = at {
+            let (words, row) = part.tree.entry(cursor);
+            let key = Key::from_words(words);
+            part.lock(cx, self.shared, row, Holder::of(cx.worker()), Mode::Read, false)?;
+            show(&key, Row::new(part.rows.bytes(row)));
+            part.unlock(cx, self.shared, row, Holder::of(cx.worker()));
+            at = part.tree.next(cursor);
+        }
+        Ok(())
+    }
+
+    fn check<F: Fabric>(&self, cx: &Cx<F>, checked: &mut Checked, in_use: &mut BTreeSet<u64>) {
+        self.check_rows(cx, checked, in_use);
+    }
+}
