@@ -54,7 +54,7 @@ pub trait EpochView<F: Fabric> {
 /// How a checkpoint goes about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// Rows copied in one hold of a partition's latch.
+    /// Rows copied in one hold of a share's latch.
     pub rows_per_hold: usize,
     /// How often a locked row is tried before the checkpoint is given up.
     pub tries_max: u32,

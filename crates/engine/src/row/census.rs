@@ -8,7 +8,7 @@ use super::rows::Rows;
 use crate::tables::key::{Key, KeyRange};
 use crate::txn::TableId;
 
-/// Rows passed under one hold of a partition's latch.
+/// Rows passed under one hold of a share's latch.
 const BATCH: usize = 256;
 
 /// What a host has of a range of keys.
@@ -35,8 +35,7 @@ impl Rows {
         let mut found = Census::default();
         let mut last: Option<Key> = None;
         while self.owns(partition) {
-            let mut all = self.partition(cx, partition);
-            let part = all.table(table);
+            let part = self.part(cx, (partition, table));
             let from = last.as_ref().unwrap_or(&range.low);
             let mut at = part.tree.lower_bound(from.words());
             let mut passed = 0;

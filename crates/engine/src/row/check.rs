@@ -29,9 +29,8 @@ impl Rows {
     ) {
         for partition in self.own_partitions() {
             for relation in self.relations() {
-                let mut latched = self.partition(cx, partition);
-                let part = latched.table(relation.id);
-                self.check_part(cx, part, (partition, relation.id), checked, reachable);
+                let part = self.part(cx, (partition, relation.id));
+                self.check_part(cx, &part, (partition, relation.id), checked, reachable);
             }
         }
     }

@@ -31,7 +31,7 @@ use liger_fabric::{Cx, Fabric, Latch, LatchGuard};
 use liger_pod::plan::PartitionId;
 
 use super::load::add;
-use super::partition::{Partition, TablePart};
+use super::partition::TablePart;
 use super::rows::Rows;
 use crate::recovery::{RecoveryError, RestoreStep, Stored};
 use crate::tables::key::Key;
@@ -176,9 +176,8 @@ impl Rows {
         partition: PartitionId,
         stored: &Arc<Stored>,
     ) {
-        let mut latched = self.partition(cx, partition);
-        for (table, part) in (0..).map(TableId).zip(&mut latched.tables) {
-            let Some(part) = part else { continue };
+        for table in self.relations().map(|relation| relation.id) {
+            let mut part = self.part(cx, (partition, table));
             assert!(part.tree.is_empty() && part.is_warm(), "rows go into an empty partition");
             let cold = Cold::new(stored, table);
             let bytes: u64 = (0..cold.left).map(|span| stored.span_bytes(table, span)).sum();
@@ -223,27 +222,26 @@ impl Rows {
     pub(super) fn warm_around<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        (partition, table): (PartitionId, TableId),
+        place: (PartitionId, TableId),
         key: &Key,
-    ) -> Result<LatchGuard<'_, Partition>, TxnError> {
-        let mut latched = self.partition(cx, partition);
-        if latched.table(table).is_warm() { Ok(latched) } else { self.warm(cx, latched, table, key) }
+    ) -> Result<LatchGuard<'_, TablePart>, TxnError> {
+        let latched = self.part(cx, place);
+        if latched.is_warm() { Ok(latched) } else { self.warm(cx, latched, place, key) }
     }
 
     #[cold]
     fn warm<'h, F: Fabric>(
         &'h self,
         cx: &Cx<F>,
-        mut latched: LatchGuard<'h, Partition>,
-        table: TableId,
+        mut latched: LatchGuard<'h, TablePart>,
+        place: (PartitionId, TableId),
         key: &Key,
-    ) -> Result<LatchGuard<'h, Partition>, TxnError> {
-        let partition = latched.id;
+    ) -> Result<LatchGuard<'h, TablePart>, TxnError> {
         loop {
-            let Some(wanted) = latched.table(table).wanted_for(cx, key) else { return Ok(latched) };
+            let Some(wanted) = latched.wanted_for(cx, key) else { return Ok(latched) };
             drop(latched);
-            self.make_span(cx, (partition, table), &wanted).map_err(|why| why.of_rows(table))?;
-            latched = self.partition(cx, partition);
+            self.make_span(cx, place, &wanted).map_err(|why| why.of_rows(place.1))?;
+            latched = self.part(cx, place);
         }
     }
 
@@ -279,8 +277,7 @@ impl Rows {
             self.restoring.failed.lock(cx).insert(place, why.clone());
             return Err(why);
         }
-        let mut latched = self.partition(cx, partition);
-        let part = latched.table(table);
+        let mut part = self.part(cx, (partition, table));
         // Another worker may have been faster, and transactions may have changed its rows since.
         let is_cold = part.cold.as_ref().is_some_and(|c| Arc::ptr_eq(&c.stored, stored) && c.is_cold[*span]);
         if !is_cold && !cx.sabotaged("cold.put-only-if-cold") {
@@ -288,7 +285,7 @@ impl Rows {
         }
         let relation = &self.catalog.relations()[table.index()];
         for ((key, version), row) in rows.iter().zip(bytes.chunks_exact(relation.row_len)) {
-            add(part, relation, key, *version, row)?;
+            add(&mut part, relation, key, *version, row)?;
         }
         let Some(cold) = &mut part.cold else { return Ok(()) };
         cold.is_cold[*span] = false;
@@ -298,16 +295,21 @@ impl Rows {
             part.cold = None;
             self.restoring.shares.fetch_sub(1, Ordering::Release);
         }
-        drop(latched);
+        drop(part);
         let mut failed = self.restoring.failed.lock(cx);
         failed.remove(&place);
         Ok(())
     }
 
-    /// Takes a partition that is made anew out of the account.
-    pub(super) fn forget_cold<F: Fabric>(&self, cx: &Cx<F>, partition: &Partition) {
-        self.restoring.failed.lock(cx).retain(|place, _| place.0 != partition.id);
-        for cold in partition.tables.iter().flatten().filter_map(|part| part.cold.as_ref()) {
+    /// Takes a share that is made anew out of the account.
+    pub(super) fn forget_cold<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        (partition, table): (PartitionId, TableId),
+        part: &TablePart,
+    ) {
+        self.restoring.failed.lock(cx).retain(|place, _| (place.0, place.1) != (partition, table));
+        if let Some(cold) = &part.cold {
             let left = cold.is_cold.iter().enumerate().filter(|(_, is_cold)| **is_cold);
             let bytes: u64 = left.map(|(span, _)| cold.stored.span_bytes(cold.table, span)).sum();
             self.restoring.total_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -378,9 +380,9 @@ impl Rows {
         those: impl Fn(PartitionId) -> bool,
     ) -> Option<(Place, Wanted)> {
         for partition in self.plan.partitions().skip(from.0.index()).filter(|p| those(*p)) {
-            let latched = self.partition(cx, partition);
-            for (table, part) in (0..).map(TableId).zip(&latched.tables) {
-                let Some(cold) = part.as_ref().and_then(|part| part.cold.as_ref()) else { continue };
+            for table in self.relations().map(|relation| relation.id) {
+                let part = self.part(cx, (partition, table));
+                let Some(cold) = &part.cold else { continue };
                 let first = match (partition, table).cmp(&(from.0, from.1)) {
                     std::cmp::Ordering::Less => continue,
                     std::cmp::Ordering::Equal => from.2,

@@ -7,7 +7,7 @@ use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, Work as Cost};
 use liger_store::local::RowFlags;
 
 use super::leaving::Name;
-use super::partition::{Partition, reach};
+use super::partition::{TablePart, reach};
 use super::shared::{DELETED, SharedRows, row_start};
 use super::work::{Spot, Work};
 use crate::catalog::At;
@@ -55,13 +55,13 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
     pub(super) fn write_own(&mut self) -> bool {
         let (cx, host) = (self.cx, self.host);
         let mut any_shared = false;
-        let mut latched: Option<LatchGuard<'t, Partition>> = None;
+        let mut latched: Option<LatchGuard<'t, TablePart>> = None;
         for change in self.state.core.work.changes.iter() {
             let Some(Spot::Own { partition, table, row }) = Spot::of_row(change.place) else { continue };
             if change.doomed {
                 continue;
             }
-            let part = reach(&mut latched, partition, |p| host.partition(cx, p)).table(table);
+            let part = reach(&mut latched, (partition, table), |place| host.part(cx, place));
             if let Some(at) = part.address(row) {
                 let block = (host.shared, at.block());
                 write_through(
@@ -95,7 +95,7 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
 
     pub(super) fn release_all(&mut self, committed: bool) {
         let (cx, host) = (self.cx, self.host);
-        let mut latched: Option<LatchGuard<'t, Partition>> = None;
+        let mut latched: Option<LatchGuard<'t, TablePart>> = None;
         let held = std::mem::take(&mut self.mine.held);
         for &place in &held {
             match Spot::of(place) {
@@ -104,7 +104,7 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
                     self.release_foreign(i, committed);
                 }
                 Spot::Own { partition, table, row } => {
-                    let part = reach(&mut latched, partition, |p| host.partition(cx, p)).table(table);
+                    let part = reach(&mut latched, (partition, table), |place| host.part(cx, place));
                     let flags = part.rows.holders(row).flags;
                     let fresh = flags.has(RowFlags::PLACEHOLDER);
                     let doomed = flags.has(RowFlags::DELETED);

@@ -5,7 +5,7 @@
 //! behind that moment makes the row current (docs/protocols/log.md, Checkpoints).
 //!
 //! Invariants:
-//! 1. A few rows are copied in one hold of the partition's latch; the caller goes on behind them.
+//! 1. A few rows are copied in one hold of the share's latch; the caller goes on behind them.
 //! 2. The DRAM copy of a row is taken as it is, also under a writer of this host: changes come to it under
 //!    the latch, row by row, when they commit.
 //! 3. A shared row that is `modified` is locked for reading first, which copies it back. One that another
@@ -45,8 +45,8 @@ impl Rows {
         most: usize,
         mut copy: impl FnMut(&Key, u64, &[u8]),
     ) -> CopiedUpTo {
-        let mut latched = self.partition(cx, partition);
-        let part = latched.table(table);
+        let mut latched = self.part(cx, (partition, table));
+        let part = &mut *latched;
         let mut at = part.tree.lower_bound(from.words());
         debug_assert!(part.is_warm() || cx.sabotaged("checkpoint.await-rows"), "all rows are in an image");
         let mut ahead = at;

@@ -80,7 +80,7 @@ impl<F: Fabric> Work<'_, '_, F> {
             return Ok(self.known_foreign(at, key, visitor)?.unwrap_or(false));
         }
         let mut latched = host.warm_around(self.cx, at.ids(), key)?;
-        let part = latched.table(at.table());
+        let part = &mut *latched;
         match part.find(self.cx, key) {
             Some(row) => self.hold_and_show(at, part, (key, row), visitor),
             None => Ok(false),
@@ -91,8 +91,8 @@ impl<F: Fabric> Work<'_, '_, F> {
     fn keys_own(&mut self, at: At<'_>, range: &KeyRange) -> Result<Vec<Key>, TxnError> {
         let host = self.host;
         loop {
-            let mut latched = host.partition(self.cx, at.partition);
-            let part = latched.table(at.table());
+            let latched = host.part(self.cx, at.ids());
+            let part = &*latched;
             let (mut keys, mut from) = (Vec::with_capacity(BATCH), range.low);
             let mut next_at = part.tree.lower_bound(from.words());
             let cold = loop {
@@ -156,8 +156,7 @@ impl<F: Fabric> Work<'_, '_, F> {
                 }
                 Spot::Own { partition, table, row } => {
                     let host = self.host;
-                    let mut latched = host.partition(self.cx, partition);
-                    latched.table(table).unlock(self.cx, host.shared, row, self.state.me);
+                    host.part(self.cx, (partition, table)).unlock(self.cx, host.shared, row, self.state.me);
                 }
             }
         }

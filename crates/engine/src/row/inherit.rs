@@ -38,8 +38,7 @@ impl Rows {
         for relation in self.relations() {
             let index = self.foreign_index(At::new(relation, partition));
             if !cx.sabotaged("takeover.versions-above-removed") {
-                let mut latched = self.partition(cx, partition);
-                let part = latched.table(relation.id);
+                let mut part = self.part(cx, (partition, relation.id));
                 (part.max_removed_llsn, part.adopted_llsn) = (removed, removed);
             }
             let mut from = Some(Key::zero(relation.key_words));
@@ -50,8 +49,8 @@ impl Rows {
                     let place = (partition, relation.id);
                     found.iter().try_for_each(|(key, _)| self.warm_key(cx, place, key))?;
                 }
-                let mut latched = self.partition(cx, partition);
-                let part = latched.table(relation.id);
+                let mut latched = self.part(cx, (partition, relation.id));
+                let part = &mut *latched;
                 for (key, at) in found {
                     // Nothing else begins at a dead cell before its entry is taken out.
                     if !self.shared.adopt(cx, at) {
@@ -78,10 +77,10 @@ impl Rows {
         cx: &Cx<F>,
         partition: PartitionId,
     ) -> Result<(), TreeError> {
-        let mut latched = self.partition(cx, partition);
-        for part in latched.tables.iter_mut().flatten() {
+        for relation in self.relations() {
+            let mut part = self.part(cx, (partition, relation.id));
             // What cannot go now goes before the next row moves.
-            let _ = self.retract_stale(cx, part);
+            let _ = self.retract_stale(cx, &mut part);
             match part.index.create(cx, &self.tree_env()) {
                 Err(TreeError::Exists { .. }) | Ok(()) => {}
                 Err(failed) => return Err(failed),

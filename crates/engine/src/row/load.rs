@@ -49,8 +49,8 @@ impl Rows {
         let mut moved = 0;
         for partition in self.own_partitions().collect::<Vec<_>>() {
             for &table in tables {
-                let mut latched = self.partition(cx, partition);
-                let part = latched.table(table);
+                let mut latched = self.part(cx, (partition, table));
+                let part = &mut *latched;
                 let mut left = (share * part.rows.len() as f64) as u64;
                 let mut at = part.tree.first();
                 while let Some(cursor) = at.filter(|_| left > 0) {

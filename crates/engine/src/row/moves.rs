@@ -2,7 +2,7 @@
 //! hosts.
 //!
 //! Invariants:
-//! 1. Only the owner of a partition moves its rows, under the partition's latch; so an index of shared rows
+//! 1. Only the owner of a partition moves its rows, under its share's latch; so an index of shared rows
 //!    has one writing host.
 //! 2. A row is published in this order: block written, written back and fenced; entry in the shared index;
 //!    cell born; neighbour bits. It leaves in the opposite order, after its cell is dead: from then on nobody
@@ -43,7 +43,8 @@ pub fn sentinel_key(words: usize) -> Key {
 }
 
 impl Rows {
-    /// Shares a row. The partition is latched. With `holder`, another host gets the write lock at once.
+    /// Shares a row. The row's share of the partition is latched. With `holder`, another host gets the write
+    /// lock at once.
     pub(super) fn move_in<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -140,7 +141,8 @@ impl Rows {
         }
     }
 
-    /// Takes an idle row out of shared memory. False if somebody holds it. The partition is latched.
+    /// Takes an idle row out of shared memory. False if somebody holds it. The row's share of the partition
+    /// is latched.
     pub(super) fn move_row_out<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart, row: RowId) -> bool {
         let Some(at) = part.address(row) else { return false };
         if !part.is_unheld(row) {
@@ -189,7 +191,7 @@ impl Rows {
     }
 
     /// Takes a row out of the partition for ever: a committed delete, or the undo of an insert. `holder`,
-    /// whose write lock it is, will not touch it again. The partition is latched.
+    /// whose write lock it is, will not touch it again. The row's share of the partition is latched.
     pub(super) fn remove_row<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -263,7 +265,7 @@ impl Rows {
             Ok(latched) => latched,
             Err(error) => return Answer::Failed(error.into()),
         };
-        let part = latched.table(table);
+        let part = &mut *latched;
         let Some(row) = part.find(cx, key) else { return Answer::Absent };
         match self.share_row(cx, part, (partition, table), key, row) {
             Ok(at) => Answer::Shared(at),
@@ -298,15 +300,15 @@ impl Rows {
         limit: u32,
     ) -> Answer {
         let limit = limit as usize;
-        let mut latched = self.partition(cx, partition);
-        while let Some(cold) = cold_to_share(latched.table(table), range, limit) {
+        let mut latched = self.part(cx, (partition, table));
+        while let Some(cold) = cold_to_share(&latched, range, limit) {
             drop(latched);
             if let Err(error) = self.warm_key(cx, (partition, table), &cold) {
                 return Answer::Failed(error.into());
             }
-            latched = self.partition(cx, partition);
+            latched = self.part(cx, (partition, table));
         }
-        let part = latched.table(table);
+        let part = &mut *latched;
         if let Err(error) = self.retract_stale(cx, part) {
             return Answer::Failed(error.into());
         }
@@ -350,7 +352,7 @@ impl Rows {
         if self.owners.is_buried(from, incarnation) {
             return Answer::Conflict;
         }
-        let part = latched.table(table);
+        let part = &mut *latched;
         let around = part.around(cx, key);
         if let Some(row) = around.found {
             return if part.is_uncommitted(row) { Answer::Conflict } else { Answer::Duplicate };
@@ -391,8 +393,8 @@ impl Rows {
         key: &Key,
         which: Removal,
     ) {
-        let mut latched = self.partition(cx, partition);
-        let part = latched.table(table);
+        let mut latched = self.part(cx, (partition, table));
+        let part = &mut *latched;
         let Some((row, at)) = part.find(cx, key).and_then(|row| Some((row, part.address(row)?))) else {
             return self.drop_message();
         };

@@ -1,7 +1,7 @@
 //! A transaction's work on rows of this host.
 //!
 //! Invariants:
-//! 1. Each step runs under one hold of the partition's latch, so for the workers of this host it is atomic.
+//! 1. Each step runs under one hold of the share's latch, so for the workers of this host it is atomic.
 //! 2. A row that is not shared costs no access to shared memory.
 //! 3. An absent key and the end of a range are protected by the gap of the next row (the sentinel at the
 //!    end), unless gaps are not locked (`Policies::next_key_locking`).
@@ -97,7 +97,7 @@ impl<F: Fabric> Work<'_, '_, F> {
     ) -> Result<bool, TxnError> {
         let host = self.host;
         let mut latched = host.warm_around(self.cx, at.ids(), key)?;
-        let part = latched.table(at.table());
+        let part = &mut *latched;
         let found = match self.state.core.work.at_hand(at.table(), key).map(Spot::of) {
             Some(Spot::Own { row, .. }) => Some(row),
             _ => part.find(self.cx, key),
@@ -153,8 +153,8 @@ impl<F: Fabric> Work<'_, '_, F> {
         visitor: &mut Visitor<'_>,
     ) -> Result<Walked, TxnError> {
         let host = self.host;
-        let mut latched = host.partition(self.cx, at.partition);
-        let part = latched.table(at.table());
+        let mut latched = host.part(self.cx, at.ids());
+        let part = &mut *latched;
         let gaps = host.policies.next_key_locking;
         self.cx.spend(liger_fabric::Work::IndexNode, part.height());
         let mut next_at = part.tree.lower_bound(walk.from.words());
@@ -192,7 +192,7 @@ impl<F: Fabric> Work<'_, '_, F> {
     pub(super) fn insert_own(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
         let host = self.host;
         let mut latched = host.warm_around(self.cx, at.ids(), key)?;
-        let part = latched.table(at.table());
+        let part = &mut *latched;
         let around = part.around(self.cx, key);
         let (before, next) = (around.prev, part.behind(&around));
         if let Some(row) = around.found {
@@ -233,8 +233,6 @@ impl<F: Fabric> Work<'_, '_, F> {
     /// Marks a row of this host as deleted by its writer, or takes the mark away.
     pub(super) fn flag_own(&mut self, place: Place, deleted: bool) {
         let Spot::Own { partition, table, row } = Spot::of(place) else { unreachable!("a row of this host") };
-        let host = self.host;
-        let mut latched = host.partition(self.cx, partition);
-        latched.table(table).set_flag(row, RowFlags::DELETED, deleted);
+        self.host.part(self.cx, (partition, table)).set_flag(row, RowFlags::DELETED, deleted);
     }
 }

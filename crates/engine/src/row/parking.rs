@@ -8,7 +8,7 @@
 
 use liger_fabric::{Fabric, LatchGuard};
 
-use super::partition::{Partition, RowId, TablePart, reach};
+use super::partition::{RowId, TablePart, reach};
 use super::remote::Entry;
 use super::work::{Spot, Work};
 use crate::instance::Holder;
@@ -131,11 +131,11 @@ impl<F: Fabric> Work<'_, '_, F> {
 
     fn each_held(&self, mut work: impl FnMut(usize, &mut Locks<'_>)) {
         let (cx, host) = (self.cx, self.host);
-        let mut latched: Option<LatchGuard<'_, Partition>> = None;
+        let mut latched: Option<LatchGuard<'_, TablePart>> = None;
         for (i, place) in self.mine.held.iter().enumerate() {
             match Spot::of(*place) {
                 Spot::Own { partition, table, row } => {
-                    let part = reach(&mut latched, partition, |p| host.partition(cx, p)).table(table);
+                    let part = reach(&mut latched, (partition, table), |place| host.part(cx, place));
                     of_row(part, row, |locks| work(i, locks));
                 }
                 Spot::Foreign(row) => {

@@ -1,8 +1,9 @@
-//! One partition of all tables, in the DRAM of the host that owns it.
+//! A table's share of a partition, in the DRAM of the host that owns it.
 //!
 //! Invariants:
-//! 1. A partition is reached through its latch only. What happens under one hold of the latch is one step for
-//!    the workers of this host; other hosts see only tuple cells, row blocks and the shared index.
+//! 1. A share is reached through its latch only, which is no other table's. What happens under one hold of
+//!    the latch is one step for the workers of this host; other hosts see only tuple cells, row blocks and
+//!    the shared index. Nobody holds two, but who takes a partition over, in the order of their numbers.
 //! 2. The local tree holds every key of the partition, shared or not, uncommitted inserts included. It
 //!    decides who is whose neighbour. (After a restart some keys are not there yet: cold.rs.)
 //! 3. A row's holders are this host's transactions. If the row is shared, its tuple cell carries this host's
@@ -14,7 +15,7 @@
 //! Not here: what a transaction does with locks (own.rs), how rows come and go in shared memory
 //! (moves.rs).
 
-use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, SyncAddr, Work};
+use liger_fabric::{Cx, DataAddr, Fabric, Latch, LatchGuard, SyncAddr, Work};
 use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::BwTree;
@@ -53,6 +54,8 @@ pub const SABOTAGE_STEPS: &[&str] = &[
 
 /// One table's (or index's) share of a partition.
 pub struct TablePart {
+    /// Which it is.
+    pub place: (PartitionId, TableId),
     /// Keys to rows.
     pub tree: LocalTree,
     /// The rows and their holders.
@@ -76,28 +79,21 @@ pub struct TablePart {
     pub row_len: usize,
 }
 
-/// One partition of all tables.
-pub struct Partition {
-    /// Its number in the pod.
-    pub id: PartitionId,
-    /// By table id; `None` for those that are not kept in rows.
-    pub tables: Vec<Option<TablePart>>,
-}
-
-impl Partition {
-    /// The share of table `table`, which is kept in rows.
-    pub fn table(&mut self, table: TableId) -> &mut TablePart {
-        self.tables[table.index()].as_mut().expect("a table that is kept in rows")
-    }
-}
+/// One partition: the share of each table, by id; `None` for those that are not kept in rows.
+pub type Partition = Vec<Option<Latch<TablePart>>>;
 
 impl TablePart {
     /// An empty table share whose shared index hangs on `directory`.
-    pub fn new(key_words: usize, row_len: usize, directory: SyncAddr) -> Self {
+    pub fn new(
+        place: (PartitionId, TableId),
+        (key_words, row_len): (usize, usize),
+        directory: SyncAddr,
+    ) -> Self {
         let mut rows = RowSlab::new(row_len, MAX_ROWS);
         let sentinel = rows.alloc().expect("an empty slab has room");
         let index = BwTree::new(directory, key_words);
         Self {
+            place,
             tree: LocalTree::new(key_words),
             rows,
             sentinel,
@@ -380,15 +376,15 @@ impl TablePart {
     }
 }
 
-/// The partition, latched; the latch of the one used before is given back first.
+/// A table's share of a partition, latched; the latch of the one used before is given back first.
 pub fn reach<'a, 'h>(
-    latched: &'a mut Option<LatchGuard<'h, Partition>>,
-    partition: PartitionId,
-    latch: impl FnOnce(PartitionId) -> LatchGuard<'h, Partition>,
-) -> &'a mut Partition {
-    if latched.as_ref().is_none_or(|guard| guard.id != partition) {
+    latched: &'a mut Option<LatchGuard<'h, TablePart>>,
+    place: (PartitionId, TableId),
+    latch: impl FnOnce((PartitionId, TableId)) -> LatchGuard<'h, TablePart>,
+) -> &'a mut TablePart {
+    if latched.as_ref().is_none_or(|guard| guard.place != place) {
         *latched = None;
-        *latched = Some(latch(partition));
+        *latched = Some(latch(place));
     }
     latched.as_mut().expect("set above")
 }

@@ -113,11 +113,10 @@ impl Rows {
         }
         for _ in 0..LOOKS {
             let Some((number, row)) = self.move_out.lock(cx).look() else { return };
-            let mut partition = self.partition(cx, row.partition);
-            let part = partition.table(row.table);
+            let part = self.part(cx, (row.partition, row.table));
             let is_stale = part.rows.is_free(row.row) || part.address(row.row) != Some(row.at);
             let was_used = is_stale || self.shared.take_second_chance(cx, row.at);
-            drop(partition);
+            drop(part);
             if was_used {
                 self.move_out.lock(cx).looked(number, is_stale);
             }
@@ -127,16 +126,15 @@ impl Rows {
     /// Offers one candidate to leave; true if it did.
     fn move_one_out<F: Fabric>(&self, cx: &Cx<F>) -> bool {
         let Some((candidate, honours_use)) = self.move_out.lock(cx).candidate() else { return false };
-        let mut partition = self.partition(cx, candidate.partition);
-        let part = partition.table(candidate.table);
+        let mut part = self.part(cx, (candidate.partition, candidate.table));
         if part.rows.is_free(candidate.row) || part.address(candidate.row) != Some(candidate.at) {
             return false;
         }
         // While this host takes a partition over, what its rows lie in is still the dead owner's.
         let stays = !self.holds(candidate.partition)
             || honours_use && self.shared.take_second_chance(cx, candidate.at);
-        if stays || !self.move_row_out(cx, part, candidate.row) {
-            drop(partition);
+        if stays || !self.move_row_out(cx, &mut part, candidate.row) {
+            drop(part);
             self.move_out.lock(cx).keep(candidate);
             return false;
         }

@@ -28,7 +28,7 @@ pub const SABOTAGE_STEPS: &[&str] =
 /// Entries of a shared index: keys, and the words of their rows.
 pub(super) type Found = Vec<(Key, TupleAddr)>;
 
-/// Index entries looked at in one hold of a partition's latch.
+/// Index entries looked at in one hold of a share's latch.
 const BATCH: usize = 64;
 
 /// What becomes of a row that a dead host may have held.
@@ -54,8 +54,8 @@ impl Rows {
             let mut from = Some(Key::zero(relation.key_words));
             while let Some(key) = from {
                 // One step for the workers of this host.
-                let mut latched = self.partition(cx, partition);
-                let part = latched.table(relation.id);
+                let mut latched = self.part(cx, (partition, relation.id));
+                let part = &mut *latched;
                 let (found, next) = self.batch(cx, &part.index, &key)?;
                 for (key, at) in found {
                     let row = match key == sentinel_key(relation.key_words) {
@@ -121,7 +121,7 @@ impl Rows {
     }
 
     /// Takes a dead host's locks off one row. Whoever may take the row away calls this: its owner under the
-    /// partition's latch, or the heir of a dead owner.
+    /// share's latch, or the heir of a dead owner.
     pub(super) fn resolve<F: Fabric>(
         &self,
         cx: &Cx<F>,

@@ -5,8 +5,8 @@
 //! 1. A partition lives in the DRAM of its owner.
 //! 2. Everything here is shared by the host's workers, behind latches or atomics; everything that belongs to
 //!    one transaction is in its [`RowsHeld`](super::work::RowsHeld).
-//! 3. Latches are taken in this order, and released before a worker waits for another host: partition, then
-//!    remote shard, then leaving, policy, heap, epochs, lanes, outbox, mailbox.
+//! 3. Latches are taken in this order, and released before a worker waits for another host: share of a
+//!    partition, then remote shard, then leaving, policy, heap, epochs, lanes, outbox, mailbox.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -122,7 +122,7 @@ pub struct Rows {
     /// The host, whatever its tables are kept in.
     instance: Arc<Instance>,
     /// By partition; empty where another host owns it.
-    partitions: Vec<OnceLock<Latch<Partition>>>,
+    partitions: Vec<OnceLock<Partition>>,
     pub(super) restoring: Restoring,
     pub(super) shared: SharedRows,
     pub(super) remote: RemoteRows,
@@ -208,8 +208,7 @@ impl Rows {
         let config = instance.plan.config();
         let Policies { coherence, dirty_tracking, steps, .. } = options.policies;
         let format = CellFormat::for_hosts(config.hosts);
-        let partitions: Vec<OnceLock<Latch<Partition>>> =
-            (0..config.partitions).map(|_| OnceLock::new()).collect();
+        let partitions: Vec<OnceLock<Partition>> = (0..config.partitions).map(|_| OnceLock::new()).collect();
         for (partition, place) in instance.plan.partitions().zip(&partitions) {
             if instance.owner(partition) == instance.me {
                 place.get_or_init(|| new_partition(&instance.plan, &instance.catalog, partition));
@@ -243,31 +242,36 @@ impl Rows {
 
     fn create_indexes<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), TxnError> {
         for partition in self.partitions.iter().filter_map(OnceLock::get) {
-            for (table, part) in (0..).zip(&partition.lock(cx).tables) {
+            for (table, part) in (0..).zip(partition) {
                 let Some(part) = part else { continue };
+                let part = part.lock(cx);
                 part.index.create(cx, &self.tree_env()).map_err(|e| tree_error(TableId(table), e))?;
             }
         }
         Ok(())
     }
 
-    /// A partition of this host, latched.
+    /// A table's share of a partition of this host, latched.
     #[inline]
-    pub(super) fn partition<F: Fabric>(
+    pub(super) fn part<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        partition: PartitionId,
-    ) -> LatchGuard<'_, Partition> {
-        self.partitions[partition.index()].get().expect("a partition of this host").lock(cx)
+        (partition, table): (PartitionId, TableId),
+    ) -> LatchGuard<'_, TablePart> {
+        let partition = self.partitions[partition.index()].get().expect("a partition of this host");
+        partition[table.index()].as_ref().expect("a table that is kept in rows").lock(cx)
     }
 
     /// Makes an empty partition that nobody uses yet, in place of one that an earlier try may have left.
     pub(super) fn make_partition<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
         let made = || new_partition(&self.plan, &self.catalog, partition);
-        let place = self.partitions[partition.index()].get_or_init(made);
-        let mut latched = place.lock(cx);
-        self.forget_cold(cx, &latched);
-        *latched = new_tables(&self.plan, &self.catalog, partition);
+        self.partitions[partition.index()].get_or_init(made);
+        for relation in self.relations() {
+            let place = (partition, relation.id);
+            let mut part = self.part(cx, place);
+            self.forget_cold(cx, place, &part);
+            *part = new_part(&self.plan, relation, partition);
+        }
     }
 
     /// The shared index of another host's partition.
@@ -322,16 +326,13 @@ fn check_policies<F: Fabric>(cx: &Cx<F>, options: &Options) -> Result<(), TxnErr
     Ok(())
 }
 
-fn new_partition(plan: &Plan, catalog: &Catalog, id: PartitionId) -> Latch<Partition> {
-    Latch::new(new_tables(plan, catalog, id))
-}
-
-fn new_tables(plan: &Plan, catalog: &Catalog, id: PartitionId) -> Partition {
-    let part = |r: &Relation| is_rows(r).then(|| new_part(plan, r, id));
-    Partition { id, tables: catalog.relations().iter().map(part).collect() }
+fn new_partition(plan: &Plan, catalog: &Catalog, id: PartitionId) -> Partition {
+    let part = |r: &Relation| is_rows(r).then(|| Latch::new(new_part(plan, r, id)));
+    catalog.relations().iter().map(part).collect()
 }
 
 /// An empty share of a relation.
 pub(super) fn new_part(plan: &Plan, relation: &Relation, partition: PartitionId) -> TablePart {
-    TablePart::new(relation.key_words, relation.row_len, plan.directory(relation.id.0, partition))
+    let (place, directory) = ((partition, relation.id), plan.directory(relation.id.0, partition));
+    TablePart::new(place, (relation.key_words, relation.row_len), directory)
 }

@@ -89,9 +89,13 @@ impl Serves for Rows {
         in_use: &mut BTreeSet<u64>,
         then: &mut dyn FnMut(&mut BTreeSet<u64>),
     ) -> Result<(), RecoveryError> {
-        let mut latched: Vec<_> = partitions.iter().map(|&partition| self.partition(cx, partition)).collect();
-        for part in latched.iter_mut().flat_map(|partition| partition.tables.iter_mut().flatten()) {
-            self.reach_part(cx, part, in_use)?;
+        let mut latched = Vec::new();
+        for &partition in partitions {
+            for relation in self.relations() {
+                let part = self.part(cx, (partition, relation.id));
+                self.reach_part(cx, &part, in_use)?;
+                latched.push(part);
+            }
         }
         then(in_use);
         Ok(())

@@ -49,7 +49,7 @@ impl Stores for Rows {
     }
 
     fn put<F: Fabric>(&self, cx: &Cx<F>, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<(), TxnError> {
-        add(self.partition(cx, at.partition).table(at.table()), at.relation, key, 0, bytes)
+        add(&mut self.part(cx, at.ids()), at.relation, key, 0, bytes)
     }
 
     fn share<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId], part: f64) -> Result<u64, TxnError> {
@@ -67,8 +67,8 @@ impl Stores for Rows {
         partition: PartitionId,
         show: Show<'_>,
     ) -> Result<(), TxnError> {
-        let mut latched = self.partition(cx, partition);
-        let part = latched.table(of.id);
+        let mut latched = self.part(cx, (partition, of.id));
+        let part = &mut *latched;
         let mut at = part.tree.first();
         while let Some(cursor) = at {
             let (words, row) = part.tree.entry(cursor);

@@ -8,7 +8,7 @@ use liger_pod::plan::PartitionId;
 
 use super::borrowed::{Borrowed, ForeignRow};
 use super::parking::Hold;
-use super::partition::{Mode, Partition, RowId, reach};
+use super::partition::{Mode, RowId, TablePart, reach};
 use super::rows::{Rows, is_rows};
 use crate::catalog::At;
 use crate::method::{Ahead, Holds, Place, Running, Seat, Transacts, Tries, TxnState, View};
@@ -153,7 +153,7 @@ impl Transacts for Rows {
     }
 
     fn load_ahead<F: Fabric>(&self, cx: &Cx<F>, rows: &[Announced], what: Ahead) {
-        let mut latched: Option<LatchGuard<'_, Partition>> = None;
+        let mut latched: Option<LatchGuard<'_, TablePart>> = None;
         for Announced { table, key, .. } in rows {
             let Ok(relation) = self.catalog.relation(*table) else { continue };
             if !is_rows(relation) || relation.check_key(key).is_err() {
@@ -161,7 +161,7 @@ impl Transacts for Rows {
             }
             let partition = relation.partition_of(key, self.partition_count());
             if self.owns(partition) {
-                let part = reach(&mut latched, partition, |p| self.partition(cx, p)).table(*table);
+                let part = reach(&mut latched, (partition, *table), |place| self.part(cx, place));
                 match what {
                     Ahead::Leaf => part.tree.prefetch(key.words()),
                     Ahead::Row => InDram { tree: &part.tree, rows: &part.rows }.prefetch_row(key),
