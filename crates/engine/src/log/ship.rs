@@ -273,7 +273,8 @@ impl Shipper {
         }
         clock.set_idle(false);
         let pod_durable = clock.pod_durable(cx, members);
-        let mark = mark.map(|epoch| FrameKind::Mark { epoch, pod_durable });
+        // The others may have gone on without this host, if they have ruled it out: it is no member then.
+        let mark = mark.map(|epoch| FrameKind::Mark { epoch, pod_durable: pod_durable.min(epoch) });
         let before = self.durable;
         let shipped = self.ship(cx, clock, &look.tails, mark);
         // Whoever is last of all members wakes those who wait; of two at once, the later one sees the other.
@@ -593,3 +594,6 @@ impl Shipper {
         self.counts
     }
 }
+
+#[cfg(test)]
+mod tests;
