@@ -17,7 +17,7 @@ use liger_pod::plan::Plan;
 use crate::log::ship::LogOptions;
 use crate::recovery::checkpointer::CheckpointOptions;
 use crate::recovery::directory::{Directory, PodFiles};
-use crate::recovery::manifest::{HOST_MANIFEST, HostManifest, PodManifest};
+use crate::recovery::manifest::{HostManifest, PodManifest};
 use crate::recovery::salvage::{Dead, SalvageError, Salvaged};
 use crate::recovery::{self, Identity, RecoveryError};
 
@@ -190,12 +190,11 @@ impl DataDirectory {
     /// Takes hold of a host's folder, in the pod's present generation.
     ///
     /// # Errors
-    /// If somebody holds it, or a manifest is damaged.
+    /// If somebody holds it, or a manifest is damaged or another's.
     pub fn hold<F: Fabric>(&self, cx: &Cx<F>, host: HostId) -> Result<HostStorage, StorageError> {
         let pod = self.manifest(cx)?.ok_or_else(|| StorageError::NoPod { path: self.path.clone() })?;
         let directory = Directory::new(host, Disk::native(&self.folder(host))?);
-        let bytes = recovery::directory::read_whole(cx, &directory, HOST_MANIFEST)?;
-        let manifest = HostManifest::decode(host, &bytes)?;
+        let manifest = recovery::read_host_manifest(cx, &directory, &self.identity)?;
         let (generation, first_epoch) = (pod.generation, pod.first_epoch);
         let mut log = LogOptions { pod: self.identity.pod, generation, first_epoch, ..LogOptions::default() };
         let checkpoints = CheckpointOptions::default();
@@ -242,5 +241,27 @@ impl DataDirectory {
             Err(RecoveryError::Missing { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use liger_pod::plan::PodConfig;
+    use liger_pod::testing::TestPod;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_with_another_hosts_manifest_is_not_held() {
+        let (memory, path) = (TestPod::new(&PodConfig::small(2, 1)), std::env::temp_dir());
+        let (cx, path) = (memory.cx(0, 0), path.join(format!("liger-storage-{}", std::process::id())));
+        let identity = Identity { pod: 7, configuration: 1, layouts: 2, older_layouts: 3, hosts: 2 };
+        let data = DataDirectory::create(&cx, &path, identity).expect("a new folder");
+        assert!(data.hold(&cx, HostId(0)).is_ok(), "it is its own");
+        let manifest = |host| data.folder(HostId(host)).join(crate::recovery::manifest::HOST_MANIFEST);
+        std::fs::copy(manifest(1), manifest(0)).expect("a file");
+        let held = data.hold(&cx, HostId(0)).map(drop).expect_err("it is that of host 1");
+        assert_eq!(held.to_string(), "host 0, manifest, byte 0: its host is 0x1, expected 0x0");
+        std::fs::remove_dir_all(&path).expect("the folder is there");
     }
 }

@@ -45,6 +45,7 @@ use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 pub use error::{BrokenChain, FileByte, RecoveryError};
 pub use loading::{Loaded, Loading};
 pub use reading::Reading;
+pub(crate) use reading::read_host_manifest;
 pub use recoverable::{CopiedUpTo, CopiesRows, Recoverable, RestoreStep, RestoresRows};
 pub use stored::Stored;
 pub(crate) use takeover::Rebuilding;

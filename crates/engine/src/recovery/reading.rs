@@ -94,6 +94,23 @@ pub(super) fn read_pod<F: Fabric>(
     Ok(pod)
 }
 
+/// Reads the manifest of one host, which must be its own.
+pub(crate) fn read_host_manifest<F: Fabric>(
+    cx: &Cx<F>,
+    directory: &Directory,
+    identity: &Identity,
+) -> Result<HostManifest, RecoveryError> {
+    let host = directory.host();
+    let manifest = HostManifest::decode(host, &read_whole(cx, directory, HOST_MANIFEST)?)?;
+    let expected = [
+        ("pod", manifest.pod, identity.pod),
+        ("host", u64::from(manifest.host.0), u64::from(host.0)),
+        ("hash of layouts", manifest.layouts, identity.layouts),
+    ];
+    check_same(&FileByte::new(host, HOST_MANIFEST, 0), &expected)?;
+    Ok(manifest)
+}
+
 /// Reads the manifest of one host, and the names of its segments.
 pub(super) fn look_at_host<F: Fabric>(
     cx: &Cx<F>,
@@ -136,15 +153,8 @@ impl HostReading {
         directory: &Directory,
         identity: &Identity,
     ) -> Result<Self, RecoveryError> {
-        let host = directory.host();
-        let manifest = HostManifest::decode(host, &read_whole(cx, directory, HOST_MANIFEST)?)?;
-        let expected = [
-            ("pod", manifest.pod, identity.pod),
-            ("host", u64::from(manifest.host.0), u64::from(host.0)),
-            ("hash of layouts", manifest.layouts, identity.layouts),
-        ];
-        check_same(&FileByte::new(host, HOST_MANIFEST, 0), &expected)?;
-        let scanner = Scanner::new(identity.pod, host);
+        let manifest = read_host_manifest(cx, directory, identity)?;
+        let scanner = Scanner::new(identity.pod, directory.host());
         Ok(Self { manifest, segments: Vec::new(), scanner })
     }
 
