@@ -238,6 +238,10 @@ impl Branch {
         if let Some(row) = part.find(cx, key) {
             return Ok(Inserted::Taken(self.hold(cx, part, at, (key, row), (Access::Read, false))?));
         }
+        if self.find(at, key).is_some() {
+            // It was read, and another has removed it since.
+            return Err(Conflict::Validation.into());
+        }
         if !cx.sabotaged("partitioned.hold-behind-insert") {
             self.open_gap(cx, part, at, key)?;
         }
