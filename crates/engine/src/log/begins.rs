@@ -37,6 +37,7 @@ impl Begins {
 
     /// Says where a checkpoint of `host` begins that counts.
     pub(super) fn publish<F: Fabric>(&self, cx: &Cx<F>, host: HostId, epoch: u64) {
+        assert!(is_epoch(epoch), "a checkpoint of host {} begins in an epoch, not {epoch:#x}", host.0);
         raise(cx, self.hosts[usize::from(host.0)], epoch);
     }
 
@@ -63,6 +64,7 @@ impl Begins {
 
     /// Asks every host for a checkpoint that begins at `epoch` or later.
     pub(super) fn want<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
+        assert!(is_epoch(epoch), "a checkpoint can begin in an epoch, not {epoch:#x}");
         if raise(cx, self.wanted, epoch) {
             // Late is late: a checkpointer looks now and then by itself.
             self.bells.iter().for_each(|bell| cx.ring(*bell));
@@ -73,6 +75,11 @@ impl Begins {
     pub(super) fn wanted<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
         cx.load(self.wanted)
     }
+}
+
+/// True for what an epoch can be.
+fn is_epoch(epoch: u64) -> bool {
+    epoch < NOTHING
 }
 
 /// Makes a word at least `value`; seen at once. True if it was less.

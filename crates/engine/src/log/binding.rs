@@ -11,7 +11,7 @@
 //!    them.
 //! 2. A memory whose second word is 0 has never held a record.
 
-use liger_fabric::{Cx, Fabric, SyncAddr};
+use liger_fabric::{Cx, Fabric, LINE, SyncAddr};
 use liger_pod::plan::Plan;
 
 /// A pod in one of its generations.
@@ -67,6 +67,7 @@ impl Binding {
 
     /// Says so, or finds that somebody did.
     pub(super) fn publish<F: Fabric>(self, cx: &Cx<F>, plan: &Plan) -> Result<(), BadBinding> {
+        assert_ne!(self.checked(), 0, "a second word of 0 says that nobody has begun a log");
         let [first, second] = words(plan);
         // Whoever is first; all say the same.
         let _ = cx.compare_exchange(first, 0, self.pod);
@@ -88,6 +89,9 @@ impl Binding {
         u64::from(crc) << 32 | generation
     }
 }
+
+// They are in the line of the epoch, behind the words of epoch, removals and wishes.
+const _: () = assert!(4 < LINE / 8);
 
 fn words(plan: &Plan) -> [SyncAddr; 2] {
     [3, 4].map(|word| plan.epoch_word().word(word))

@@ -14,11 +14,15 @@
 //! have times of their own.
 
 use liger_fabric::{HostId, WorkerId};
+use liger_pod::plan::MAX_HOSTS;
 
 use super::record::{u16_at, u64_at};
 
 /// Bytes of it.
 pub const BRANCH_BYTES: usize = 24;
+
+// Records are whole words, and each host of a pod has a bit.
+const _: () = assert!(BRANCH_BYTES.is_multiple_of(8) && MAX_HOSTS <= u16::BITS as usize);
 
 const PREPARED: u8 = 1;
 const COMMITTED: u8 = 2;
@@ -41,12 +45,15 @@ pub struct BranchHead {
 
 impl BranchHead {
     pub(super) fn encode(&self) -> [u8; BRANCH_BYTES] {
+        let others = self.committed.unwrap_or(0);
+        debug_assert!(others.checked_shr(self.host.0.into()).is_some_and(|bits| bits & 1 == 0), "{self:?}");
         let mut bytes = [0; BRANCH_BYTES];
         bytes[0..8].copy_from_slice(&self.time.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.transaction.to_le_bytes());
         let what = if self.committed.is_some() { COMMITTED } else { PREPARED };
         bytes[16..19].copy_from_slice(&[self.host.0, self.worker.0, what]);
-        bytes[20..22].copy_from_slice(&self.committed.unwrap_or(0).to_le_bytes());
+        bytes[20..22].copy_from_slice(&others.to_le_bytes());
+        debug_assert_eq!(Self::decode(&bytes), Some(*self), "what is written is read");
         bytes
     }
 

@@ -40,7 +40,9 @@ impl ClosedSegments {
 
     /// The first that may hold a record of `epoch` or later.
     pub(super) fn first_needed(&self, epoch: u64) -> Option<u32> {
-        self.list.iter().find(|closed| closed.newest >= epoch).map(|closed| closed.number)
+        let needed = self.list.iter().position(|closed| closed.newest >= epoch)?;
+        debug_assert!(self.list.iter().skip(needed).all(|closed| closed.newest >= epoch), "epochs rise");
+        Some(self.list[needed].number)
     }
 
     /// Takes those before segment `first` off the list: their numbers and lengths.
@@ -48,6 +50,8 @@ impl ClosedSegments {
         let count = self.list.partition_point(|closed| closed.number < first);
         let taken: Vec<_> = self.list.drain(..count).map(|closed| (closed.number, closed.bytes)).collect();
         self.bytes -= taken.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        assert!(self.list.front().is_none_or(|left| left.number >= first), "those that may go are the first");
+        assert!(!self.list.is_empty() || self.bytes == 0, "{} bytes of no segment", self.bytes);
         taken
     }
 }

@@ -10,9 +10,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use liger_fabric::{Cx, Fabric, HostId, SyncAddr, WorkerId};
+use liger_fabric::{Cx, Fabric, HostId, LINE, SyncAddr, WorkerId};
 use liger_pod::bells::{Bell, bell};
 use liger_pod::plan::Plan;
+
+use super::record::epoch_of;
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -52,6 +54,11 @@ pub struct LogClock {
     /// This host's shipper sleeps, and nobody waits for it.
     is_idle: AtomicBool,
 }
+
+// Workers do not take each other's lines away.
+const _: () = assert!(size_of::<Active>().is_multiple_of(LINE) && align_of::<Active>() == LINE);
+// Neither of these is an epoch that a version can have.
+const _: () = assert!(epoch_of(u64::MAX) < NONE && epoch_of(u64::MAX) < CLOSED);
 
 fn of_all(plan: &Plan, which: Bell) -> impl Iterator<Item = SyncAddr> {
     plan.hosts().map(move |host| bell(plan, host, which))
@@ -115,6 +122,7 @@ impl LogClock {
                 again = self.now(cx);
             }
             if again == epoch {
+                debug_assert!(epoch >= least, "epoch {epoch} is too old for a version of epoch {least}");
                 return epoch;
             }
             last.store(again, Ordering::Relaxed);
@@ -134,6 +142,7 @@ impl LogClock {
 
     /// Says that a transaction of `epoch` removes rows. Before its record is appended.
     pub fn note_removal<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
+        debug_assert!(epoch > 0 && epoch < CLOSED, "rows are removed in an epoch, not {epoch:#x}");
         let mut seen = cx.load(self.removal);
         while seen < epoch {
             match cx.compare_exchange(self.removal, seen, epoch) {
@@ -151,6 +160,7 @@ impl LogClock {
 
     /// Asks for `epoch` to become durable, and wakes the shipper if nobody here has asked for it before.
     pub fn want<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
+        debug_assert_ne!(epoch, CLOSED, "nobody waits for a log to be closed");
         // (Asked for all the time by those who wait: no need to write the line each time.)
         if self.wanted() < epoch && self.wanted.fetch_max(epoch, Ordering::SeqCst) < epoch {
             self.wake_shipper(cx);
@@ -231,6 +241,7 @@ impl LogClock {
     /// The log of `host` holds everything up to `epoch`. Only its shipper; says nothing new if the pod was
     /// told more.
     pub(super) fn publish<F: Fabric>(&self, cx: &Cx<F>, host: HostId, epoch: u64) {
+        assert_ne!(epoch, CLOSED, "a mark closes no log");
         let word = self.durable[usize::from(host.0)];
         let before = cx.load(word);
         if before < epoch {

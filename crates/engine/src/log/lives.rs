@@ -28,13 +28,16 @@ const _: () = assert!(liger_pod::plan::MAX_HOSTS << 10 <= (SALVAGERS - HEIRS) as
 impl Life {
     /// Its name in the frames that it writes, from segment `first` on.
     pub(super) fn name(self, first: u32) -> u16 {
-        match self {
+        let name = match self {
             Self::Own(incarnation) => incarnation,
             // Nothing counts the tries of heirs, which a full disk may end in the middle, nor salvagers; each
             // starts a segment, and they are in order.
             Self::Heir(host) => HEIRS | u16::from(host.0) << 10 | first as u16 & 0x3ff,
             Self::Salvager => SALVAGERS | first as u16 & !SALVAGERS,
-        }
+        };
+        assert_eq!(name < HEIRS, matches!(self, Self::Own(_)), "{name:#x}: a host's own lives come first");
+        assert_eq!(name >= SALVAGERS, self == Self::Salvager, "{name:#x}: salvagers come last");
+        name
     }
 }
 
@@ -47,6 +50,7 @@ pub(super) fn secure_end<F: Fabric>(
     (pod, host): (u64, HostId),
     numbers: &[u32],
 ) -> Result<(u64, u64), LogFailure> {
+    assert!(numbers.is_sorted_by(|a, b| a < b), "segments in order: {numbers:?}");
     let mut newest = Vec::new();
     for &number in numbers.iter().rev() {
         let file = disk.open(cx, &segment_name(number))?;
@@ -65,6 +69,7 @@ pub(super) fn secure_end<F: Fabric>(
         return Err(LogFailure::Damaged { file: segment_name(at.segment), byte: at.byte, why });
     }
     if let Some((_, file, bytes)) = newest.last() {
+        assert!(counted <= bytes.len() as u64, "{counted} bytes of {} count", bytes.len());
         // Space that was taken ahead, and is not needed: there may be no other.
         let behind = bytes.get(counted as usize..).unwrap_or_default();
         if behind.iter().all(|byte| *byte == 0) {

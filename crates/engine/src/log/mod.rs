@@ -19,6 +19,7 @@ mod checksum;
 mod closed;
 pub mod epoch;
 mod lives;
+mod options;
 pub mod record;
 pub mod rest;
 pub mod ring;
@@ -87,6 +88,7 @@ impl HostLog {
         disk: &Disk,
         options: LogOptions,
     ) -> Result<Self, LogFailure> {
+        options.check();
         Binding { pod: options.pod, generation: options.generation }.publish(cx, plan)?;
         let clock = LogClock::new(cx, plan, options.first_epoch);
         cx.store(state_word(plan, cx.host()), LogState::Good as u64);
@@ -137,6 +139,7 @@ impl HostLog {
         options: LogOptions,
         members: u16,
     ) -> Result<(), LogFailure> {
+        assert_ne!(dead, cx.host(), "nobody is its own heir");
         let heir = Life::Heir(cx.host());
         bury(cx, (&self.plan, &self.clock), (dead, disk), heir, options, members)
     }
@@ -150,6 +153,7 @@ impl HostLog {
 
     /// The part of one of this host's workers; each worker asks once.
     pub fn worker<F: Fabric>(&self, cx: &Cx<F>, worker: WorkerId) -> WorkerLog {
+        assert!(worker.0 < self.plan.config().workers, "worker {} has no ring", worker.0);
         let origin = Origin { host: cx.host(), incarnation: self.incarnation, worker: worker.0 };
         WorkerLog { ring: Ring::new(cx, &self.plan, worker), origin }
     }
@@ -230,6 +234,7 @@ impl HostLog {
         if let Err(failure) = &stepped {
             // The first one counts.
             let _ = self.failure.set(failure.clone());
+            assert_eq!(self.failure.get(), Some(failure), "from the first failure on, always that");
         }
         self.tell(cx, &shipper, others);
         stepped
@@ -257,6 +262,7 @@ impl HostLog {
     /// Tells this host's workers and the other hosts whether anything may be committed.
     fn tell<F: Fabric>(&self, cx: &Cx<F>, shipper: &Shipper, others: Option<Refusal>) {
         let (state, full) = (shipper.state(), shipper.full());
+        debug_assert!(state != LogState::Good || full.is_none(), "{full:?}, and the log is good");
         let refusal = match state {
             LogState::Good => others,
             LogState::Ended => Some(Refusal::Ended(cx.host())),
@@ -381,6 +387,7 @@ impl HostLog {
     pub fn begin_cleaning<F: Fabric>(&self, cx: &Cx<F>) -> Result<bool, LogFailure> {
         let mut shipper = self.shipper.lock(cx);
         let has_begun = shipper.space().begin_cleaning(cx)?;
+        assert!(!has_begun || shipper.space().is_cleaning(), "nobody else takes space from now on");
         self.tell(cx, &shipper, None);
         Ok(has_begun)
     }
@@ -503,6 +510,7 @@ fn bury<F: Fabric>(
 ) -> Result<(), LogFailure> {
     // Whoever takes over needs room for what it takes over.
     space::give_up_reserve(cx, disk)?;
+    options.check();
     let mut shipper = Shipper::new(cx, plan, dead, clock, by, disk, options)?;
     shipper.close(cx, clock, members)?;
     clock.close(cx, dead);

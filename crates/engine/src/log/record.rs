@@ -27,6 +27,7 @@ use liger_pod::plan::PartitionId;
 use super::branch::{BRANCH_BYTES, BranchHead};
 use super::checksum::{checksum as checksum_of, checksum_from};
 use crate::tables::key::{Key, MAX_KEY_WORDS};
+use crate::tables::layout::MAX_ROW_BYTES;
 use crate::txn::TableId;
 
 /// Bytes of a record's head.
@@ -40,6 +41,11 @@ pub const LONG_UNIT: usize = 512;
 
 /// Changes that a record can have.
 pub const MAX_CHANGES: usize = (1 << 24) - 1;
+
+// Records are whole words, and the padding of a long one is no shorter than that of others.
+const _: () = assert!(HEAD_BYTES.is_multiple_of(8) && LONG_UNIT.is_multiple_of(8));
+// The head has three bytes for their number.
+const _: () = assert!(MAX_CHANGES < 1 << 24);
 
 /// Where the checksum ends and what it covers, after the length, begins.
 const COVERED: usize = 8;
@@ -59,6 +65,7 @@ pub const fn epoch_of(llsn: u64) -> u64 {
 
 /// The least version of an epoch.
 pub const fn first_of(epoch: u64) -> u64 {
+    debug_assert!(epoch >> (u64::BITS - COUNT_BITS) == 0, "a version has room for its epoch");
     epoch << COUNT_BITS
 }
 
@@ -88,6 +95,10 @@ const SHAPE_KEY_SHIFT: u32 = 2;
 const SHAPE_PIECES: u8 = 1 << 6;
 /// Most bytes of a number: what it holds is below 2^21.
 const NUMBER_BYTES: usize = 3;
+// A shape has four bits for the words of a key, and two for what happened.
+const _: () = assert!(MAX_KEY_WORDS < 16 && (Op::Delete as u8) < 3);
+// Offset and length of a piece are numbers, the offset with a bit behind it.
+const _: () = assert!(2 * (u16::MAX as u32) + 1 < 1 << (7 * NUMBER_BYTES));
 /// Most bytes of a change without its pieces.
 const CHANGE_BYTES: usize = 2 + 2 * NUMBER_BYTES + 8 + 8 * MAX_KEY_WORDS;
 
@@ -161,6 +172,7 @@ impl RecordWriter {
     /// # Panics
     /// After [`MAX_CHANGES`].
     pub fn change(&mut self, (table, partition): (TableId, PartitionId), op: Op, key: &Key, previous: u64) {
+        debug_assert!(self.len >= HEAD_BYTES, "a record is begun before it has changes");
         self.changes += 1;
         assert!(self.changes as usize <= MAX_CHANGES, "more changes than a record has");
         self.make_room(CHANGE_BYTES);
@@ -182,6 +194,8 @@ impl RecordWriter {
     /// Adds a piece to the change that was added last: `bytes` are at `offset` of the row now.
     pub fn piece(&mut self, offset: u16, bytes: &[u8]) {
         assert!(bytes.len() <= usize::from(u16::MAX), "a piece of {} bytes", bytes.len());
+        debug_assert!(self.changes > 0, "a piece belongs to a change");
+        debug_assert!(usize::from(offset) + bytes.len() <= MAX_ROW_BYTES, "a piece lies in its row");
         self.make_room(2 * NUMBER_BYTES + bytes.len());
         let (at, bit) = self.more;
         self.bytes[at] |= bit;
@@ -211,7 +225,11 @@ impl RecordWriter {
 
     /// The finished record: changes that make version `llsn`, at `position` of the ring's stream.
     pub fn finish(&mut self, llsn: u64, position: u64, origin: Origin) -> &[u8] {
+        debug_assert!(self.len >= HEAD_BYTES, "a record is begun before it is finished");
+        debug_assert!(position.is_multiple_of(8), "a record begins at {position} of its stream");
+        debug_assert!(llsn > 0, "version 0 is that of no change");
         let len = self.len();
+        debug_assert!(u32::try_from(len).is_ok(), "a record of {len} bytes");
         self.make_room(len - self.len);
         self.bytes[self.len..len].fill(0);
         let record = &mut self.bytes[..len];
@@ -400,6 +418,7 @@ impl<'a> Record<'a> {
         let mut rest = self.body();
         (0..self.change_count()).map(move |_| {
             let (change, behind) = take_change(rest).expect("checked when it was parsed");
+            debug_assert!(behind.len() < rest.len(), "a change has bytes");
             rest = behind;
             change
         })
@@ -414,7 +433,8 @@ impl<'a> Change<'a> {
             if rest.is_empty() {
                 return None;
             }
-            let (piece, _, behind) = take_piece(rest).expect("checked when it was parsed");
+            let (piece, more, behind) = take_piece(rest).expect("checked when it was parsed");
+            debug_assert_eq!(more, !behind.is_empty(), "the last piece says that it is the last");
             rest = behind;
             Some(piece)
         })
@@ -467,6 +487,7 @@ fn take_number(bytes: &[u8]) -> Option<(u32, &[u8])> {
     for (i, &byte) in bytes.iter().take(NUMBER_BYTES).enumerate() {
         number |= u32::from(byte & 0x7f) << (7 * i);
         if byte & 0x80 == 0 {
+            debug_assert!(number < 1 << (7 * NUMBER_BYTES), "{number} is more than a number can be");
             return Some((number, &bytes[i + 1..]));
         }
     }

@@ -106,6 +106,7 @@ pub fn check<F: Fabric>(
     }
     // Its last record is there also when all were shipped.
     let from = head.min(tail - last);
+    assert!(from <= head && tail - from <= len, "bytes {from} to {tail} are in a ring of {len}");
     let mut held = Vec::new();
     ring.read(cx, from, tail, &mut held);
     let read = |position: u64| {
@@ -129,6 +130,8 @@ pub fn check<F: Fabric>(
         at += read(at)?;
         records += 1;
     }
+    assert_eq!(at, tail, "the last record ends where the tail is");
+    assert_eq!(records > 0, tail > head, "{records} records in {} bytes", tail - head);
     Ok(Rest { records, bytes: tail - head })
 }
 

@@ -21,7 +21,7 @@
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
 use liger_pod::plan::Plan;
 
-use super::record::{LONG_UNIT, Origin, RecordWriter};
+use super::record::{LONG_UNIT, Origin, RecordWriter, SHORT_MAX};
 use super::room::Refusal;
 use crate::txn::TxnError;
 
@@ -66,6 +66,9 @@ impl From<AppendError> for TxnError {
 const LAST_BITS: u32 = 20;
 const LONG: u64 = 1 << (LAST_BITS - 1);
 
+// Every length that is no multiple of the unit of long records is told in words.
+const _: () = assert!(SHORT_MAX as u64 <= 8 * LONG && SHORT_MAX.is_multiple_of(LONG_UNIT));
+
 /// A value of the tail word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Tail {
@@ -78,6 +81,7 @@ struct Tail {
 impl Tail {
     fn encode(self) -> u64 {
         debug_assert!(self.end.is_multiple_of(8) && self.last.is_multiple_of(8));
+        debug_assert!(self.last <= self.end, "the last record was appended: {self:?}");
         let last = match self.last / 8 {
             short if short < LONG => short,
             _ => {
@@ -85,7 +89,9 @@ impl Tail {
                 LONG | (self.last / LONG_UNIT as u64)
             }
         };
-        ((self.end / 8) << LAST_BITS) | last
+        let word = ((self.end / 8) << LAST_BITS) | last;
+        debug_assert_eq!(Self::decode(word), self, "what is written is read");
+        word
     }
 
     fn decode(word: u64) -> Self {
@@ -106,6 +112,7 @@ struct Place {
 impl Place {
     fn of(plan: &Plan, host: HostId, worker: WorkerId) -> Self {
         let (bytes, len) = plan.ring_bytes(host, worker);
+        assert!(len.is_power_of_two() && len.is_multiple_of(8), "a ring of {len} bytes");
         Self { line: plan.ring_line(host, worker), bytes, len }
     }
 
@@ -174,6 +181,7 @@ impl Ring {
         mut wait: impl FnMut(&Cx<F>) -> bool,
     ) -> Result<u64, AppendError> {
         let len = self.check_length(record)?;
+        debug_assert!(origin.host == cx.host(), "{origin:?} appends on host {}", cx.host().0);
         while self.tail + len - self.head > self.place.len && !cx.sabotaged("log.wait-for-room") {
             let head = cx.load(self.place.head());
             assert!(self.head <= head && head <= self.tail, "head {head} of {self:?}");
@@ -184,6 +192,7 @@ impl Ring {
         }
         let position = self.tail;
         let bytes = record.finish(llsn, position, origin);
+        debug_assert_eq!(bytes.len() as u64, len, "room was found for so many bytes");
         for (at, range) in self.place.pieces(position, len) {
             cx.write(at, &bytes[range.clone()]);
             cx.write_back(at, range.len());
@@ -245,6 +254,7 @@ impl RingReader {
 
     /// Adds the stream's bytes `[from, to)` to `out`, on the host whose ring it is.
     pub fn read_own<F: Fabric>(&self, cx: &Cx<F>, from: u64, to: u64, out: &mut Vec<u8>) {
+        debug_assert!(from <= to, "bytes {from} to {to} of a stream");
         let start = out.len();
         out.resize(start + (to - from) as usize, 0);
         for (at, range) in self.place.pieces(from, to - from) {
@@ -263,6 +273,7 @@ impl RingReader {
 
     /// Gives the room of everything before `position` back; it is on storage. Only the shipper.
     pub(super) fn release<F: Fabric>(&self, cx: &Cx<F>, position: u64) {
+        debug_assert!(position.is_multiple_of(8), "the head moves to the end of a record, not {position}");
         cx.store(self.place.head(), position);
     }
 }

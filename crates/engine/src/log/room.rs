@@ -20,6 +20,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use liger_fabric::HostId;
+use liger_pod::plan::MAX_HOSTS;
 
 use super::segment::FRAME_HEAD_BYTES;
 
@@ -95,6 +96,13 @@ pub enum Refusal {
 #[must_use = "it is used by the record, or given back"]
 pub struct Promise(u64);
 
+impl Promise {
+    /// True if a record of so many bytes may take it.
+    pub(super) fn covers(&self, record_bytes: u64) -> bool {
+        self.0 > record_bytes
+    }
+}
+
 /// The room of one host, as its workers and its shipper share it.
 #[derive(Debug)]
 pub(super) struct LogRoom {
@@ -112,12 +120,16 @@ pub(super) struct LogRoom {
 }
 
 const ENDED: u8 = 0x80;
+// A host's number and one leaves that bit free.
+const _: () = assert!(MAX_HOSTS < ENDED as usize);
 /// More than any file system has.
 const ENDLESS: i64 = i64::MAX / 4;
 
 impl LogRoom {
     /// No room yet.
     pub(super) fn new(options: RoomOptions, frame_bytes: usize) -> Self {
+        assert!(frame_bytes > 0, "a record is charged for its frames");
+        assert!(i64::try_from(options.kept_bytes()).is_ok(), "{} bytes are kept", options.kept_bytes());
         Self {
             free: AtomicI64::new(-(options.kept_bytes() as i64)),
             lack: AtomicU64::new(0),
@@ -141,7 +153,9 @@ impl LogRoom {
 
     /// Promises room for a record as long as so much is left (for a test: whatever is left).
     pub(super) fn promise_down_to(&self, least: i64, record_bytes: u64) -> Option<Promise> {
+        debug_assert!(least <= 0, "of what is free nothing is kept, and not {least}");
         let charge = self.charge(record_bytes);
+        debug_assert!(charge > record_bytes && charge < ENDLESS as u64, "{charge} for {record_bytes} bytes");
         let taken = self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| {
             Some(free - charge as i64).filter(|left| *left >= least)
         });
@@ -218,7 +232,8 @@ impl LogRoom {
     /// `covered`.
     pub(super) fn note_checkpoint(&self, images: u64, covered: u64) {
         self.images.store(images, Ordering::Relaxed);
-        self.covered.store(covered, Ordering::Relaxed);
+        let before = self.covered.swap(covered, Ordering::Relaxed);
+        assert!(before <= covered, "a checkpoint of what was logged up to {covered}, behind one of {before}");
     }
 
     /// The images of the next checkpoint will have so many bytes more.
@@ -233,7 +248,9 @@ impl LogRoom {
         let RoomOptions { reserve_most_bytes, reserve_least_bytes, chunk_bytes, .. } = self.options;
         let since = logged.saturating_sub(self.covered.load(Ordering::Relaxed));
         let next = self.images.load(Ordering::Relaxed) + 2 * since + reserve_least_bytes;
-        next.next_multiple_of(chunk_bytes).min(reserve_most_bytes)
+        let bytes = next.next_multiple_of(chunk_bytes).min(reserve_most_bytes);
+        debug_assert!(bytes >= reserve_least_bytes.min(reserve_most_bytes), "a reserve of {bytes}");
+        bytes
     }
 }
 

@@ -135,6 +135,7 @@ impl Scanner {
     pub fn segment(&mut self, number: u32, bytes: &[u8], mut show: impl FnMut(&Record<'_>, Place)) {
         self.bytes += bytes.len() as u64;
         let earlier = self.last_segment.replace(number);
+        assert!(earlier.is_none_or(|earlier| earlier < number), "segment {number} comes behind {earlier:?}");
         if self.is_damaged() {
             return;
         }
@@ -168,6 +169,8 @@ impl Scanner {
     /// What was found.
     pub fn finish(self) -> Scan {
         let at = self.at;
+        assert!(self.marks.last <= self.newest_epoch, "{:?} up to {}", self.marks, self.newest_epoch);
+        assert!(self.records == 0 || self.last_segment.is_some(), "records of no segment");
         let end = match self.stop {
             None => End::Clean { at },
             Some((why, false)) => End::Torn { at, why },
@@ -220,6 +223,7 @@ impl Scanner {
             self.streams.clear();
         }
         self.generation = head.generation;
+        debug_assert!(!is_first || self.counted == Place::default(), "nothing counts before the first one");
         if is_first {
             // What is removed before it had this mark.
             self.marks.last = head.mark;
@@ -254,6 +258,7 @@ impl Scanner {
                 return self.damage_at(number, byte, why);
             }
             at += frame.len();
+            debug_assert!(at.is_multiple_of(8) && at <= bytes.len(), "an intact frame ends at {at}");
             self.at.byte = at as u64;
             self.counted = self.at;
         }
@@ -297,6 +302,7 @@ impl Scanner {
                 while let Some(len) = self.take_record(&stream, worker, show)? {
                     stream.pop(len);
                 }
+                debug_assert!(stream.shipped <= stream.end(), "what was shipped is known: {stream:?}");
                 self.streams.insert(worker, stream);
                 Ok(())
             }
@@ -331,6 +337,7 @@ impl Scanner {
     /// Looks behind bytes that do not check for frames that knew of them. The head of a frame tells; its
     /// payload may be torn as well, and what a head stands in front of is no place for another one.
     fn look_behind(&mut self, number: u32, bytes: &[u8], from: usize) {
+        assert!(self.stop.is_some() && from.is_multiple_of(8), "something before byte {from} is torn");
         let frames = Frames::of(self.pod, self.host, number);
         let mut at = from;
         while at + FRAME_HEAD_BYTES <= bytes.len() {
@@ -405,6 +412,7 @@ impl Stream {
         position: u64,
         (len, first): (usize, usize),
     ) -> Result<usize, String> {
+        debug_assert!(first <= len && len > 0, "a record begins at {first} of {len} bytes");
         let next = self.end();
         let is_new_life = self.life != Some(incarnation);
         // A later life ships again what the earlier one had not seen synced.
@@ -431,6 +439,7 @@ impl Stream {
         }
         self.aligned = begin.is_some();
         self.position += (first - known.min(first)) as u64;
+        debug_assert!(self.bytes.len() == self.taken, "nothing is kept of a record without its beginning");
         Ok(first.max(known))
     }
 
@@ -439,6 +448,7 @@ impl Stream {
         self.later.iter_mut().for_each(|(offset, _)| *offset -= self.taken);
         self.taken = 0;
         if self.bytes.is_empty() {
+            debug_assert!(self.later.is_empty(), "places of bytes that were taken: {:?}", self.later);
             self.at = at;
         } else {
             self.later.push((self.bytes.len(), at));
@@ -458,6 +468,7 @@ impl Stream {
 
     /// Takes bytes off.
     fn pop(&mut self, len: usize) {
+        debug_assert!(len > 0 && self.taken + len <= self.bytes.len(), "{len} bytes are taken off");
         self.position += len as u64;
         self.taken += len;
         self.at.byte += len as u64;

@@ -36,6 +36,10 @@ pub const FRAME_HEAD_BYTES: usize = 48;
 /// Version of segments.
 pub const SEGMENT_FORMAT: u32 = 3;
 
+// A frame begins at a word, wherever the one before it ends; its checksum lies in its head.
+const _: () = assert!(SEGMENT_HEAD_BYTES.is_multiple_of(8) && FRAME_HEAD_BYTES.is_multiple_of(8));
+const _: () = assert!(HEAD_CRC + 4 <= FRAME_HEAD_BYTES && COVERED < SEGMENT_HEAD_BYTES);
+
 const SEGMENT_MAGIC: u32 = u32::from_le_bytes(*b"LigS");
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"LigF");
 /// What the checksum of a segment's head covers begins here.
@@ -126,6 +130,7 @@ impl SegmentHead {
         bytes[..4].copy_from_slice(&SEGMENT_MAGIC.to_le_bytes());
         let crc = checksum(&bytes[COVERED..]);
         bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(Self::decode(&bytes), Ok(*self), "what is written is read");
         bytes
     }
 
@@ -306,21 +311,26 @@ impl Frames {
         out: &mut Vec<u8>,
         fill: impl FnOnce(&mut Vec<u8>),
     ) {
+        debug_assert!(at.is_multiple_of(8), "a frame at byte {at}");
         let start = out.len();
         out.resize(start + FRAME_HEAD_BYTES, 0);
         fill(out);
-        let payload_bytes = (out.len() - start - FRAME_HEAD_BYTES) as u32;
+        let bytes = out.len() - start - FRAME_HEAD_BYTES;
+        debug_assert!(u32::try_from(bytes).is_ok(), "a frame of {bytes} bytes");
+        let payload_bytes = bytes as u32;
         out.resize(out.len().next_multiple_of(8), 0);
         let (head, payload) = out[start..].split_at_mut(FRAME_HEAD_BYTES);
         let head: &mut [u8; FRAME_HEAD_BYTES] = head.try_into().expect("so many bytes");
         let (kind, worker, incarnation, position, third) = match kind {
             FrameKind::Records { worker, incarnation, position, first } => {
                 debug_assert!(first <= payload_bytes, "a record begins at {first} of {payload_bytes}");
+                debug_assert!(first.is_multiple_of(8), "a record begins at byte {first} of a frame");
                 (KIND_RECORDS, worker, incarnation, position, u64::from(first))
             }
             FrameKind::Mark { epoch, pod_durable } => (KIND_MARK, 0, 0, pod_durable, epoch),
             FrameKind::Closed { pod_durable } => (KIND_CLOSED, 0, 0, pod_durable, 0),
         };
+        debug_assert_eq!(kind == KIND_RECORDS, payload_bytes > 0, "records have bytes, others have none");
         head[..4].copy_from_slice(&FRAME_MAGIC.to_le_bytes());
         head[4..8].copy_from_slice(&checksum(payload).to_le_bytes());
         head[8..10].copy_from_slice(&[kind, worker]);
@@ -347,6 +357,7 @@ impl FrameHead {
     /// # Errors
     /// If it is not whole.
     pub fn payload<'a>(&self, segment: &'a [u8], at: usize) -> Result<&'a [u8], BadBytes> {
+        debug_assert!(at + FRAME_HEAD_BYTES <= segment.len(), "its head was read at byte {at}");
         let (needed, available) = (self.len() as u64, (segment.len() - at) as u64);
         let frame = segment.get(at..at + self.len()).ok_or(BadBytes::Short { needed, available })?;
         let payload = &frame[FRAME_HEAD_BYTES..];

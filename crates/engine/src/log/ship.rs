@@ -24,10 +24,11 @@ use super::closed::ClosedSegments;
 use super::epoch::LogClock;
 pub(super) use super::lives::Life;
 use super::lives::{HEIRS, secure_end};
+pub use super::options::LogOptions;
 use super::record::{epoch_of, llsn_of, step_over, u32_at};
 use super::ring::{RingReader, all_rings};
-use super::room::{LogRoom, RoomOptions};
-use super::segment::{FRAME_HEAD_BYTES, FrameKind, Place, SegmentHead};
+use super::room::LogRoom;
+use super::segment::{FRAME_HEAD_BYTES, FrameKind, Place, SEGMENT_HEAD_BYTES, SegmentHead};
 use super::space::Space;
 pub use super::state::{LogFailure, LogState, ShipCounts};
 use crate::files::{segment_name, segment_number};
@@ -42,37 +43,6 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "log.first-record",
     "log.write-again",
 ];
-
-/// How a host keeps its log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LogOptions {
-    /// The pod, as its segments name it.
-    pub pod: u64,
-    /// The epoch that a new pod starts with.
-    pub first_epoch: u64,
-    /// The pod's generation: how often its memory was made anew.
-    pub generation: u64,
-    /// Least time between two epochs.
-    pub epoch_ns: u64,
-    /// How many times as long the epoch behind a busy one lasts, which brought 16 KiB of records or more:
-    /// each epoch costs a host a sync, and under load more transactions share it.
-    pub busy_factor: u64,
-    /// Length at which a segment ends (a longer one holds a single turn).
-    pub segment_bytes: u64,
-    /// Most bytes of a ring in one frame, a multiple of 8. A frame passes through the processor's cache
-    /// twice, to the buffer and to the file: a small one stays in it, and pushes less of the workers' out.
-    pub frame_bytes: usize,
-    /// How space is taken.
-    pub room: RoomOptions,
-}
-
-impl Default for LogOptions {
-    fn default() -> Self {
-        let (epoch_ns, busy_factor, segment_bytes, frame_bytes) = (1_000_000, 4, 64 << 20, 64 << 10);
-        let (pod, first_epoch, generation, room) = (0, 1, 1, RoomOptions::default());
-        Self { pod, first_epoch, generation, epoch_ns, busy_factor, segment_bytes, frame_bytes, room }
-    }
-}
 
 /// An epoch that brought so many bytes of records was a busy one.
 const BUSY_BYTES: u64 = 16 << 10;
@@ -153,6 +123,7 @@ impl Shipper {
     ) -> Result<Self, LogFailure> {
         let mut numbers: Vec<u32> = disk.list(cx)?.iter().filter_map(|name| segment_number(name)).collect();
         numbers.sort_unstable();
+        debug_assert!(numbers.is_sorted_by(|a, b| a < b), "one file a segment: {numbers:?}");
         let newest = numbers.last().copied().unwrap_or(0);
         let LogOptions { pod, generation, .. } = options;
         let (previous_end, mark) = secure_end(cx, disk, (pod, host), &numbers)?;
@@ -165,6 +136,7 @@ impl Shipper {
         let room = Arc::new(LogRoom::new(options.room, options.frame_bytes));
         let goes_on = matches!(life, Life::Own(_));
         let space = Space::start(cx, disk, &head, options.room, room.clone(), goes_on)?;
+        assert_eq!(space.end(), SEGMENT_HEAD_BYTES as u64, "a segment begins with its head");
         let rings: Vec<_> =
             (0..plan.config().workers).map(|w| RingReader::new(plan, host, WorkerId(w))).collect();
         let rings_at: Vec<u64> = rings.iter().map(|ring| ring.head(cx)).collect();
@@ -382,7 +354,9 @@ impl Shipper {
         let fresh = self.heads != tails || epoch != Some(self.durable);
         // Whatever is before the tails was appended by now.
         let newest = clock.now(cx);
+        debug_assert!(epoch.is_none_or(|epoch| epoch < newest), "a mark of {epoch:?} in {newest}");
         self.frame_rings(cx, tails, newest)?;
+        debug_assert_eq!(self.framed, tails, "all records before the tails are in front of the mark");
         if let Some(kind) = mark {
             self.put(kind, |_| ());
         }
@@ -402,6 +376,7 @@ impl Shipper {
             cx.fence();
         }
         self.open_end = fresh;
+        debug_assert!(self.frames.is_empty() && self.is_synced(), "all that was told is on storage");
         Ok(())
     }
 
@@ -419,6 +394,7 @@ impl Shipper {
         for (worker, &tail) in tails.iter().enumerate() {
             let ring = self.rings[worker];
             let mut next_record = self.next_records[worker];
+            debug_assert!(next_record >= self.framed[worker], "a record begins before it is framed");
             for position in (self.framed[worker]..tail).step_by(most) {
                 let to = tail.min(position + most as u64);
                 let told = if cx.sabotaged("log.first-record") { position } else { next_record };
@@ -452,6 +428,9 @@ impl Shipper {
 
     /// Adds a frame to those that wait to be written; `fill` adds its payload.
     fn put(&mut self, kind: FrameKind, fill: impl FnOnce(&mut Vec<u8>)) {
+        if let FrameKind::Mark { epoch, pod_durable } = kind {
+            assert!(pod_durable <= epoch, "the pod has {pod_durable}, and this host only {epoch}");
+        }
         let before = self.frames.len();
         let at = self.space.end() + before as u64;
         self.head.frames().encode(at, kind, self.synced, &mut self.frames, fill);
@@ -484,6 +463,7 @@ impl Shipper {
     fn release<F: Fabric>(&mut self, cx: &Cx<F>, tails: &[u64]) {
         for ((ring, head), &tail) in self.rings.iter().zip(&mut self.heads).zip(tails) {
             if *head != tail {
+                debug_assert!(*head < tail, "the head of a ring goes back from {head} to {tail}");
                 ring.release(cx, tail);
                 *head = tail;
             }
@@ -493,12 +473,14 @@ impl Shipper {
     /// Begins a new segment, if there is room for one.
     fn rotate<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
         assert!(self.is_synced(), "{:?} is synced, the end is {}", self.synced, self.space.end());
+        assert!(self.frames.is_empty(), "frames that wait belong into the segment before");
         let end = self.space.end();
         let (number, previous_end, mark) = (self.head.number + 1, end, self.durable);
         let head = SegmentHead { number, previous_end, mark, ..self.head };
         if self.space.next(cx, &head)? {
             self.closed.push(self.head.number, self.newest, end);
             self.head = head;
+            assert_eq!(self.space.end(), SEGMENT_HEAD_BYTES as u64, "a segment begins with its head");
         }
         Ok(())
     }
@@ -554,7 +536,9 @@ impl Shipper {
     /// If the disk fails.
     pub fn mark<F: Fabric>(&mut self, cx: &Cx<F>, clock: &LogClock) -> Result<(), LogFailure> {
         let look = self.look(cx, clock);
-        self.ship(cx, clock, &look.tails, Some(FrameKind::Mark { epoch: look.target, pod_durable: 0 }))
+        self.ship(cx, clock, &look.tails, Some(FrameKind::Mark { epoch: look.target, pod_durable: 0 }))?;
+        assert!(self.durable >= look.target, "epoch {} is on storage, and not durable", look.target);
+        Ok(())
     }
 
     /// Ships all that a dead host has left in its rings, and closes its log.
@@ -570,7 +554,9 @@ impl Shipper {
 
     /// The first segment that may hold a record of `epoch` or later, or that is being written.
     pub fn first_needed(&self, epoch: u64) -> u32 {
-        self.closed.first_needed(epoch).unwrap_or(self.head.number)
+        let first = self.closed.first_needed(epoch).unwrap_or(self.head.number);
+        assert!(first <= self.head.number, "the present segment is needed, and {first} is behind it");
+        first
     }
 
     /// Forgets the segments before `first`: numbers and lengths of what the caller is to remove.

@@ -125,6 +125,7 @@ impl Space {
     /// If the disk fails, or is full where it has promised nothing: the end is what it was, and the same
     /// bytes may be written again.
     pub(super) fn write<F: Fabric>(&mut self, cx: &Cx<F>, bytes: &[u8]) -> Result<(), DiskError> {
+        debug_assert!(self.end <= self.taken, "{} bytes are taken, the end is {}", self.taken, self.end);
         self.file.write_at(cx, self.end, bytes)?;
         self.end += bytes.len() as u64;
         self.taken = self.taken.max(self.end);
@@ -147,6 +148,7 @@ impl Space {
     /// # Errors
     /// If the disk fails.
     pub(super) fn next<F: Fabric>(&mut self, cx: &Cx<F>, head: &SegmentHead) -> Result<bool, DiskError> {
+        assert_eq!(head.previous_end, self.end, "a segment knows where the one before it ends");
         let (ahead, least) = (self.taken - self.end, self.options.kept_bytes() + self.options.chunk_bytes);
         if self.full.is_none() && !self.cleaning {
             let wanted = if self.endless { 0 } else { ahead.max(least) };
@@ -176,6 +178,7 @@ impl Space {
         ahead: u64,
         before: u64,
     ) -> Result<bool, DiskError> {
+        assert!(self.endless || ahead >= before, "{ahead} bytes are ahead, the segment before had {before}");
         self.file.truncate(cx, self.end)?;
         self.room.add(ahead as i64 - if self.endless { 0 } else { before as i64 });
         (self.file, self.end, self.taken) = (file, end, end + ahead);
@@ -203,6 +206,7 @@ impl Space {
         logged: impl FnOnce() -> u64,
         may_take: bool,
     ) -> Result<(), DiskError> {
+        debug_assert!(!self.endless || self.full.is_none(), "what promises nothing is never full");
         let (lacks, low, now_ns) = (self.room.take_lack(), self.options.chunk_bytes / 2, cx.now_ns());
         if self.endless {
             return Ok(());
@@ -267,6 +271,7 @@ impl Space {
     }
 
     fn reserve<F: Fabric>(&mut self, cx: &Cx<F>, target: u64) -> Result<(), DiskError> {
+        assert!(!self.cleaning, "a checkpoint has the reserve");
         if self.reserved < target {
             let file = match self.reserve.take() {
                 Some(file) => file,
@@ -286,6 +291,7 @@ impl Space {
     }
 
     fn take_ahead<F: Fabric>(&mut self, cx: &Cx<F>, ahead: u64) -> Result<(), DiskError> {
+        assert!(!self.endless, "a file system that takes nothing in advance is asked no more");
         if ahead > 0 {
             self.file.preallocate(cx, self.taken + ahead)?;
             self.taken += ahead;
@@ -315,6 +321,7 @@ impl Space {
     /// # Errors
     /// If the disk fails.
     pub(super) fn begin_cleaning<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<bool, DiskError> {
+        assert!(!self.cleaning || self.reserved == 0, "a checkpoint that uses the reserve has all of it");
         if cx.sabotaged("space.use-reserve") {
             return Ok(false);
         }
@@ -326,6 +333,7 @@ impl Space {
 
     /// The checkpoint counts, or was given up.
     pub(super) fn end_cleaning(&mut self) {
+        assert!(self.cleaning && self.reserved == 0, "the log takes a reserve again when a checkpoint ends");
         (self.cleaning, self.retry_at_ns) = (false, 0);
     }
 
@@ -347,6 +355,7 @@ fn start_segment<F: Fabric>(
     head: &SegmentHead,
     ahead: u64,
 ) -> Result<(DiskFile, u64), DiskError> {
+    assert!(head.number > 0, "segments count from 1");
     let (name, bytes) = (segment_name(head.number), head.encode());
     let file = match disk.create(cx, &name) {
         // What an earlier try has left.

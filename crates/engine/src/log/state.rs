@@ -68,7 +68,7 @@ impl LogState {
         }
     }
 
-    pub(super) fn of(word: u64) -> Self {
+    pub(super) const fn of(word: u64) -> Self {
         match word {
             0 => Self::Good,
             2 => Self::Full,
@@ -77,6 +77,12 @@ impl LogState {
         }
     }
 }
+
+// Each state is read as it is written.
+const _: () = assert!(LogState::of(LogState::Good as u64) as u64 == LogState::Good as u64);
+const _: () = assert!(LogState::of(LogState::Ended as u64) as u64 == LogState::Ended as u64);
+const _: () = assert!(LogState::of(LogState::Full as u64) as u64 == LogState::Full as u64);
+const _: () = assert!(LogState::of(LogState::Cleaning as u64) as u64 == LogState::Cleaning as u64);
 
 /// What a shipper has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

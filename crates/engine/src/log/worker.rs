@@ -70,6 +70,7 @@ impl WorkerLog {
         llsn: u64,
         mut serve: impl FnMut(&Cx<F>),
     ) -> Result<u64, AppendError> {
+        debug_assert!(promise.covers(record.len() as u64), "{promise:?} for {} bytes", record.len());
         let appended = self.ring.append(cx, record, llsn, self.origin, |cx| {
             log.clock.want_room(cx);
             serve(cx);
