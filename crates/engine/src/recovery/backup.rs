@@ -22,7 +22,7 @@
 use liger_fabric::disk::DiskFile;
 use liger_fabric::{Cx, Fabric, HostId};
 
-use super::directory::{Directory, read_whole};
+use super::directory::{Directory, are_in_order, read_whole};
 use super::error::{FileByte, RecoveryError};
 use super::manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST};
 use crate::files::{image_name, segment_name, segment_number};
@@ -106,13 +106,16 @@ impl Held {
         directories: &[Directory],
         durable: impl FnOnce(u64) -> Result<Option<u64>, E>,
     ) -> Result<Option<Self>, E> {
+        assert!(are_in_order(directories), "the directories of all hosts");
         let before = read_manifests(cx, directories)?;
         let decode =
             |(directory, bytes): (&Directory, &Vec<u8>)| HostManifest::decode(directory.host(), bytes);
         let manifests =
             directories.iter().zip(&before.of_hosts).map(decode).collect::<Result<Vec<_>, _>>()?;
         let ends = manifests.iter().filter_map(|manifest| Some(manifest.checkpoint.as_ref()?.end_epoch));
-        let durable = durable(ends.max().unwrap_or(0))?;
+        let least = ends.max().unwrap_or(0);
+        let durable = durable(least)?;
+        assert!(durable.is_none_or(|epoch| epoch >= least), "{durable:?} behind a checkpoint up to {least}");
         let mut held = Self { logs: Vec::new(), images: Vec::new(), durable };
         let mut all = directories.iter().zip(&manifests);
         let opened = all.try_for_each(|(directory, manifest)| held.open_all(cx, directory, manifest));
@@ -121,6 +124,7 @@ impl Held {
         }
         opened?;
         let Manifests { of_pod, of_hosts } = before;
+        assert_eq!(of_hosts.len(), directories.len(), "a manifest of each host");
         held.logs.push(HeldFile::read_already(directories[0].host(), POD_MANIFEST, of_pod));
         for (directory, bytes) in directories.iter().zip(of_hosts) {
             held.logs.push(HeldFile::read_already(directory.host(), HOST_MANIFEST, bytes));
@@ -155,6 +159,7 @@ impl Held {
         let mut numbers: Vec<u32> = directory.names(cx)?.iter().filter_map(|n| segment_number(n)).collect();
         numbers.retain(|number| *number >= manifest.first_segment);
         numbers.sort_unstable();
+        debug_assert!(numbers.is_sorted_by(|a, b| a < b), "one file a segment: {numbers:?}");
         let open = |number: u32| HeldFile::open(cx, directory, segment_name(number));
         let mut segments = numbers.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
         if let Some(durable) = self.durable {
@@ -195,6 +200,7 @@ fn cut<F: Fabric>(cx: &Cx<F>, segments: &mut Vec<HeldFile>, durable: u64) -> Res
         heads.truncate(with_head);
         segments.truncate(with_head);
     }
+    assert_eq!(heads.len(), segments.len(), "each segment's head was looked at");
     for at in 1..segments.len() {
         // That of a life that ended before it had a head.
         let Some(head) = &heads[at] else { continue };

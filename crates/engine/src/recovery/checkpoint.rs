@@ -73,6 +73,17 @@ impl Default for Pace {
     }
 }
 
+impl Pace {
+    /// Makes sure that a checkpoint can come to its end like this.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub(super) fn check(&self) {
+        assert!(self.rows_per_hold > 0 && self.tries_max > 0, "a copy goes on, and tries a row: {self:?}");
+        assert!(self.write_bytes > 0 && self.block_bytes > 0, "what is written has bytes: {self:?}");
+    }
+}
+
 /// The log's epochs, as a host sees them.
 pub struct LogEpochs<'h> {
     instance: &'h Instance,
@@ -167,9 +178,11 @@ impl Taking {
         pace: Pace,
     ) -> Self {
         assert_eq!((host.id(), cx.host()), (manifest.host, manifest.host), "a host's own checkpoint");
+        pace.check();
         let begin_epoch = epochs.now(cx);
         let number = manifest.checkpoint.as_ref().map_or(0, |earlier| earlier.number) + 1;
         let mut left: Vec<PartitionId> = host.own_partitions().chain([REPLICAS]).collect();
+        assert!(left.is_sorted_by(|a, b| a < b), "each partition once, replicated tables last: {left:?}");
         left.reverse();
         let checkpoint = Checkpoint { number, begin_epoch, end_epoch: 0, images: Vec::new() };
         Self { checkpoint, pace, stage: Stage::AwaitBegin, left, image: None, newest: 0 }
@@ -197,8 +210,11 @@ impl Taking {
         manifest: &HostManifest,
         epochs: &impl EpochView<F>,
     ) -> Result<Step, RecoveryError> {
+        let earlier = manifest.checkpoint.as_ref().map_or(0, |earlier| earlier.number);
+        debug_assert_eq!(self.checkpoint.number, earlier + 1, "the same manifest as when it began");
         match self.stage {
             Stage::AwaitBegin => {
+                debug_assert!(self.image.is_none() && self.checkpoint.images.is_empty(), "no row is copied");
                 let begin = self.checkpoint.begin_epoch.saturating_sub(1);
                 if !cx.sabotaged("checkpoint.await-begin") && epochs.durable(cx)? < begin {
                     return Ok(Step::Waits);
@@ -231,6 +247,8 @@ impl Taking {
             }
             let entry = image.finish(cx, directory)?;
             self.newest = self.newest.max(entry.end.newest);
+            let last = self.checkpoint.images.last();
+            assert!(last.is_none_or(|last| last.partition < entry.partition), "images are by partition");
             self.checkpoint.images.push(entry);
             self.image = None;
         } else if let Some(partition) = self.left.pop() {
@@ -238,6 +256,8 @@ impl Taking {
             self.image = Some(Image::begin(cx, host, directory, &head, self.pace)?);
         } else {
             self.checkpoint.end_epoch = epochs.now(cx).max(epoch_of(self.newest));
+            let Checkpoint { begin_epoch, end_epoch, .. } = self.checkpoint;
+            assert!(begin_epoch <= end_epoch, "it ends in {end_epoch}, and has begun in {begin_epoch}");
             self.stage = Stage::AwaitEnd;
         }
         Ok(Step::Worked)
@@ -250,6 +270,9 @@ impl Taking {
         directory: &Directory,
         manifest: &HostManifest,
     ) -> Result<HostManifest, RecoveryError> {
+        assert!(self.left.is_empty() && self.image.is_none(), "every partition has an image that is whole");
+        let earlier = manifest.checkpoint.as_ref().map_or(0, |earlier| earlier.begin_epoch);
+        assert!(earlier <= self.checkpoint.begin_epoch, "a begin never falls, and the last one is {earlier}");
         directory.sync_names(cx)?;
         let next = HostManifest { checkpoint: Some(self.checkpoint.clone()), ..manifest.clone() };
         replace(cx, directory, HOST_MANIFEST, &next.encode())?;
@@ -312,6 +335,7 @@ impl Image {
         pace: Pace,
     ) -> Result<Self, RecoveryError> {
         let ImageHead { checkpoint, partition, .. } = *head;
+        assert_eq!((head.host, directory.host()), (host.id(), host.id()), "a host's own image");
         let name = image_name(checkpoint, partition);
         remove_if_there(cx, directory, &name)?;
         let file = directory.create_for_long_writes(cx, &name)?;
@@ -339,7 +363,11 @@ impl Image {
             CopiedUpTo::End
         } else {
             let from = self.from.unwrap_or_else(|| Key::zero(relation.key_words));
-            host.copy_rows(cx, (partition, table), &from, self.pace.rows_per_hold, copy)
+            let copied = host.copy_rows(cx, (partition, table), &from, self.pace.rows_per_hold, copy);
+            if let CopiedUpTo::Before(next) | CopiedUpTo::Locked(next) = &copied {
+                debug_assert!(*next >= from, "a copy goes on from {from:?} to {next:?}");
+            }
+            copied
         };
         let next = match copied {
             CopiedUpTo::End => {
@@ -365,6 +393,7 @@ impl Image {
     }
 
     fn finish<F: Fabric>(&mut self, cx: &Cx<F>, directory: &Directory) -> Result<ImageEntry, RecoveryError> {
+        assert!(self.tables.is_empty() && self.from.is_none(), "an image has all tables to their ends");
         let end = self.writer.finish();
         self.output.write(cx, directory, self.writer.take().as_slice())?;
         self.output.finish(cx, directory)?;
@@ -397,6 +426,7 @@ impl Output {
             }
             left = self.pages.fill(left);
         }
+        debug_assert!(left.is_empty(), "what is not in the file is in the pages");
         Ok(())
     }
 

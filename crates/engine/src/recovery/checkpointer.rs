@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, VecDeque};
 use liger_fabric::{Cx, Fabric};
 use liger_pod::plan::PartitionId;
 
-use super::checkpoint::{LogEpochs, Pace, Step, Taking, remove_unfinished};
+use super::checkpoint::{LogEpochs, Step, Taking, remove_unfinished};
 use super::directory::{Directory, read_whole, replace};
 use super::error::RecoveryError;
 use super::image::REPLICAS;
@@ -41,9 +41,11 @@ use super::recoverable::{Recoverable, RestoreStep};
 use crate::files::segment_name;
 use crate::log::HostLog;
 
+mod options;
 mod report;
 mod when;
 
+pub use options::{CheckpointOptions, REPLAY_BYTES};
 pub use report::{CheckpointCounts, Taken};
 use when::{Bound, Pauses};
 
@@ -61,43 +63,9 @@ const KEPT: usize = 256;
 /// Time between two tries of what could not be made.
 const RETRY_NS: u64 = 1_000_000_000;
 
-/// When checkpoints are taken, and how.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CheckpointOptions {
-    /// Bytes of a host's log that a recovery may have to read. Half of it is for what is written while a
-    /// checkpoint is taken; nobody is held up when that does not suffice.
-    pub replay_bytes: u64,
-    /// How a checkpoint copies and writes.
-    pub pace: Pace,
-    /// Share of the time for it, in percent; all of it when the log has three quarters of its bound, or a
-    /// dead host can come back only when this one has its partitions on storage.
-    pub busy_percent: u64,
-    /// Share of the time for making rows that nobody asks for after a restart, in percent.
-    pub restore_percent: u64,
-    /// Time between two looks at how long the log is, while it grows.
-    pub look_ns: u64,
-}
-
 /// So many times as long between two looks while the log does not grow: who wants a checkpoint then waits for
 /// that.
 const IDLE_LOOKS: u64 = 50;
-
-/// Bytes of log a host, by default.
-pub const REPLAY_BYTES: u64 = 256 << 20;
-
-impl Default for CheckpointOptions {
-    fn default() -> Self {
-        let (replay_bytes, pace) = (REPLAY_BYTES, Pace::default());
-        Self { replay_bytes, pace, busy_percent: 25, restore_percent: 50, look_ns: 2_000_000 }
-    }
-}
-
-impl CheckpointOptions {
-    /// Bytes of a segment that are a small part of the bound: whole segments go.
-    pub fn segment_bytes(&self) -> u64 {
-        (self.replay_bytes / 16).clamp(1, 64 << 20)
-    }
-}
 
 /// Checkpoints that somebody has asked for.
 #[derive(Default)]
@@ -108,6 +76,16 @@ struct Orders {
     waiting: Vec<u64>,
     /// What became of those that nobody has asked about since.
     ended: BTreeMap<u64, Result<(), RecoveryError>>,
+}
+
+impl Orders {
+    /// Says what became of these, which are carried out or given up.
+    fn answer(&mut self, orders: Vec<u64>, ended: &Result<(), RecoveryError>) {
+        for order in orders {
+            let before = self.ended.insert(order, ended.clone());
+            assert!(before.is_none() && order <= self.last, "order {order} is answered once");
+        }
+    }
 }
 
 /// Takes one host's checkpoints and shortens its log.
@@ -154,9 +132,7 @@ impl Checkpointer {
         options: CheckpointOptions,
     ) -> Self {
         assert_eq!((directory.host(), cx.host()), (manifest.host, manifest.host), "a host's own files");
-        for percent in [options.busy_percent, options.restore_percent] {
-            assert!((1..=100).contains(&percent), "{percent} percent of the time");
-        }
+        options.check();
         let begin = begin_of(&manifest);
         log.publish_begin(cx, begin);
         // What the next images will have, as far as the files tell.
@@ -222,6 +198,8 @@ impl Checkpointer {
         // One that nobody waits for began too early.
         self.taking = self.taking.take().filter(|run| !run.orders.is_empty());
         (self.look_at_ns, self.rest_until_ns) = (0, 0);
+        let before = self.orders.waiting.last();
+        assert!(before.is_none_or(|before| *before <= self.orders.last), "orders are numbered as they come");
         self.orders.last += 1;
         self.orders.waiting.push(self.orders.last);
         self.orders.last
@@ -229,6 +207,7 @@ impl Checkpointer {
 
     /// What became of an order; `None`: it is not carried out yet. To be asked until there is an answer.
     pub fn ended(&mut self, order: u64) -> Option<Result<(), RecoveryError>> {
+        assert!((1..=self.orders.last).contains(&order), "nobody has ordered checkpoint {order}");
         let failure = self.failure.clone().map(Err);
         self.orders.ended.remove(&order).or(failure)
     }
@@ -285,6 +264,7 @@ impl Checkpointer {
     fn fail<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable, failure: RecoveryError) {
         let is_held = matches!(failure, RecoveryError::Held { .. }) || failure.is_full();
         self.counts.given_up += u64::from(is_held);
+        debug_assert!(self.failure.is_none(), "who has ended takes no checkpoint");
         if self.taking.is_some() {
             let number = self.manifest.checkpoint.as_ref().map_or(0, |it| it.number);
             // If they stay, the next one writes over them.
@@ -303,7 +283,7 @@ impl Checkpointer {
             self.failure = Some(failure);
             return;
         }
-        self.orders.ended.extend(met.into_iter().map(|order| (order, Err(failure.clone()))));
+        self.orders.answer(met, &Err(failure));
     }
 
     /// How long nobody will miss the next turn, behind one that found nothing to do.
@@ -346,6 +326,7 @@ impl Checkpointer {
     }
 
     fn try_turn<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) -> Result<bool, RecoveryError> {
+        debug_assert!(self.whole && self.failure.is_none(), "a turn of who takes checkpoints");
         let now_ns = cx.now_ns();
         let rests = now_ns < self.rest_until_ns && !self.is_urgent(host);
         let Some(run) = &mut self.taking else {
@@ -473,6 +454,7 @@ impl Checkpointer {
     }
 
     fn begin<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) {
+        assert!(self.taking.is_none() && self.whole, "one checkpoint at a time, of all rows");
         let log = log_of(host);
         let (appended, logged) = (log.appended_bytes(), log.logged_in_pod(cx));
         let epochs = LogEpochs::of(host).expect("it has a log");
@@ -488,7 +470,8 @@ impl Checkpointer {
     fn counts_now<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable, next: HostManifest) {
         let Run { taking, began_ns, appended, logged, orders } =
             self.taking.take().expect("one was under way");
-        self.orders.ended.extend(orders.into_iter().map(|order| (order, Ok(()))));
+        self.orders.answer(orders, &Ok(()));
+        assert_eq!(next.first_segment, self.manifest.first_segment, "a checkpoint shortens no log");
         (self.manifest, self.covered) = (next, appended);
         let begin_epoch = begin_of(&self.manifest);
         let log = log_of(host);
@@ -500,6 +483,8 @@ impl Checkpointer {
             self.pauses.begin(cx);
         }
         host.note_checkpoint(cx, None);
+        let last = self.counts.last_begin_epoch;
+        assert!(begin_epoch >= last, "a begin never falls, from {last} to {begin_epoch}");
         self.counts.checkpoints += 1;
         self.counts.bytes += taking.bytes();
         self.counts.last_begin_epoch = begin_epoch;
@@ -507,6 +492,7 @@ impl Checkpointer {
             self.recent.pop_front();
         }
         let took_ns = cx.now_ns().saturating_sub(began_ns);
+        assert!(self.recent.len() < KEPT, "{} figures are kept", self.recent.len());
         self.recent.push_back(Taken { begin_epoch, bytes: taking.bytes(), took_ns });
     }
 
@@ -536,6 +522,7 @@ impl Checkpointer {
         // The last life may have left some of before its first segment, too.
         let gone = log.forget_below(cx, first);
         for &(number, bytes) in &gone {
+            assert!(number < next.first_segment, "segment {number} is needed");
             self.directory.remove(cx, &segment_name(number))?;
             self.counts.segments_removed += 1;
             self.counts.bytes_removed += bytes;

@@ -27,6 +27,7 @@ impl Directory {
 
     /// The same, which counts the bytes that are read.
     pub fn counting(self, read: Arc<AtomicU64>) -> Self {
+        assert!(self.read.is_none(), "what is read is counted once");
         Self { read: Some(read), ..self }
     }
 
@@ -63,7 +64,9 @@ impl Directory {
     /// # Errors
     /// Whatever the storage says, here and below.
     pub fn names<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<String>, RecoveryError> {
-        self.disk.list(cx).map_err(|e| self.failed("", &e))
+        let names = self.disk.list(cx).map_err(|e| self.failed("", &e))?;
+        debug_assert!(names.is_sorted_by(|a, b| a < b), "names are sorted, and one file has each");
+        Ok(names)
     }
 
     /// Opens a file; `None` if there is none of this name.
@@ -145,6 +148,7 @@ impl Directory {
     /// # Errors
     /// Whatever the storage says.
     pub fn rename<F: Fabric>(&self, cx: &Cx<F>, from: &str, to: &str) -> Result<(), RecoveryError> {
+        assert_ne!(from, to, "a file gets another name");
         self.disk.rename(cx, from, to).map_err(|e| self.failed(from, &e))
     }
 
@@ -213,6 +217,11 @@ impl PodFiles {
     }
 }
 
+/// True if these are the directories of hosts 0, 1, 2 and so on: a plan finds one by its host's number.
+pub(super) fn are_in_order(directories: &[Directory]) -> bool {
+    !directories.is_empty() && directories.iter().zip(0..).all(|(it, host)| it.host() == HostId(host))
+}
+
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
 
@@ -261,6 +270,7 @@ pub fn replace<F: Fabric>(
     bytes: &[u8],
 ) -> Result<(), RecoveryError> {
     let new = format!("{name}.new");
+    assert!(!bytes.is_empty(), "{name} is replaced by something");
     let file = create_anew(cx, directory, &new)?;
     directory.append(cx, &file, bytes)?;
     directory.sync(cx, &file)?;

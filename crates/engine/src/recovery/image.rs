@@ -48,6 +48,10 @@ pub(super) const KIND_ROWS: u8 = 2;
 pub(super) const KIND_END: u8 = 3;
 pub(super) const KIND_DIRECTORY: u8 = 4;
 
+// Blocks are whole words.
+const _: () = assert!(BLOCK_HEAD.is_multiple_of(8) && HEAD_PAYLOAD.is_multiple_of(8));
+const _: () = assert!(END_PAYLOAD.is_multiple_of(8) && PLACE.is_multiple_of(8) && COVERED < BLOCK_HEAD);
+
 /// What an image is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ImageHead {
@@ -97,6 +101,7 @@ pub struct ImageWriter {
 impl ImageWriter {
     /// A writer that has written the head. A block ends when it has `block_bytes`.
     pub fn new(head: &ImageHead, block_bytes: usize) -> Self {
+        assert!(block_bytes > 0, "a block of rows has a row");
         let mut writer = Self {
             out: Vec::new(),
             block: 0,
@@ -120,10 +125,12 @@ impl ImageWriter {
         writer.open_block();
         writer.out.extend_from_slice(&payload);
         writer.close_block(KIND_HEAD);
+        assert_eq!((writer.number, writer.ready()), (1, BLOCK_HEAD + HEAD_PAYLOAD), "the head is block 0");
         writer
     }
 
     fn open_block(&mut self) {
+        debug_assert_eq!(self.block, self.out.len(), "the block before is closed");
         self.block = self.out.len();
         self.rows_in_block = 0;
         self.out.resize(self.block + BLOCK_HEAD, 0);
@@ -132,6 +139,8 @@ impl ImageWriter {
     fn close_block(&mut self, kind: u8) {
         let block = &mut self.out[self.block..];
         let bytes = (block.len() - BLOCK_HEAD) as u64;
+        debug_assert!(bytes.is_multiple_of(8), "a block of {bytes} bytes");
+        debug_assert_eq!(kind == KIND_ROWS, self.rows_in_block > 0, "blocks of rows have some, others none");
         block[0..4].copy_from_slice(&MAGIC.to_le_bytes());
         block[8] = kind;
         block[10..12].copy_from_slice(&self.table.0.to_le_bytes());
@@ -178,6 +187,7 @@ impl ImageWriter {
         if self.block == self.out.len() {
             self.open_rows(table, key);
         }
+        debug_assert_eq!(self.table, table, "a block has rows of one table");
         self.out.extend_from_slice(&version.to_le_bytes());
         for word in key.words() {
             self.out.extend_from_slice(&word.to_le_bytes());
@@ -216,6 +226,8 @@ impl ImageWriter {
             self.out.extend_from_slice(&word.to_le_bytes());
         }
         self.close_block(KIND_END);
+        // Head, blocks of rows, directory and end.
+        assert_eq!(self.number, self.blocks + 3, "blocks are numbered as they come");
         self.end.bytes = self.taken + self.out.len() as u64;
         self.end
     }

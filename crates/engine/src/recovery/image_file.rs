@@ -130,7 +130,9 @@ impl ImageFile {
     /// The blocks with rows of a table.
     pub fn blocks_of(&self, table: TableId) -> Range<usize> {
         let from = self.blocks.partition_point(|place| place.table < table);
-        from..self.blocks.partition_point(|place| place.table <= table)
+        let to = self.blocks.partition_point(|place| place.table <= table);
+        debug_assert!(from <= to, "blocks are in the order of their tables: {from}..{to}");
+        from..to
     }
 
     /// What its manifest says of it.
@@ -141,6 +143,7 @@ impl ImageFile {
     /// Bytes of a block of rows.
     pub fn block_bytes(&self, block: usize) -> u64 {
         let next = self.blocks.get(block + 1).map_or(self.directory_at, |place| place.offset);
+        debug_assert!(next >= self.blocks[block].offset + BLOCK_HEAD as u64, "places were checked");
         next - self.blocks[block].offset
     }
 
@@ -175,6 +178,7 @@ impl ImageFile {
 
     fn check_rows(&self, found: &Block, block: usize) -> Result<(), RecoveryError> {
         let place = &self.blocks[block];
+        debug_assert_eq!(found.rows().len(), place.rows as usize, "its length was checked");
         let next = self.blocks.get(block + 1).filter(|next| next.table == place.table);
         let mut last = None;
         for (i, row) in found.rows().enumerate() {
@@ -306,6 +310,7 @@ impl ImageFile {
 fn key_at(bytes: &[u8]) -> Key {
     let mut words = [0; MAX_KEY_WORDS];
     let width = bytes.len() / 8;
+    debug_assert!(bytes.len().is_multiple_of(8) && width <= MAX_KEY_WORDS, "a key of {} bytes", bytes.len());
     words[..width].iter_mut().enumerate().for_each(|(i, word)| *word = u64_at(bytes, 8 * i));
     Key::from_words(&words[..width])
 }
@@ -316,7 +321,9 @@ impl Block {
     }
 
     /// Its rows, in the order of their keys.
-    pub fn rows(&self) -> impl Iterator<Item = ImageRow<'_>> {
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = ImageRow<'_>> {
+        let len = self.bytes.len() - BLOCK_HEAD;
+        debug_assert!(len.is_multiple_of(self.stride()), "{len} bytes of rows of {}", self.stride());
         self.bytes[BLOCK_HEAD..].chunks_exact(self.stride()).map(|row| {
             let key = key_at(&row[8..8 + 8 * self.key_words]);
             let bytes = &row[8 + 8 * self.key_words..][..self.row_len];

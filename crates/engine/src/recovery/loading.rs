@@ -14,7 +14,7 @@ use liger_fabric::{Cx, Fabric, Latch};
 use liger_pod::plan::PartitionId;
 
 use super::Plan;
-use super::directory::Directory;
+use super::directory::{Directory, are_in_order};
 use super::error::{FileByte, RecoveryError};
 use super::image::REPLICAS;
 use super::recoverable::RestoresRows;
@@ -59,6 +59,7 @@ pub struct Loading<'p, R> {
 impl<'p, R: RestoresRows> Loading<'p, R> {
     /// The share of `host`, whose partitions are empty.
     pub fn new(plan: &'p Plan, host: &'p R) -> Self {
+        assert_eq!(plan.hosts.len(), usize::from(host.plan().config().hosts), "the files of all hosts");
         let own = |partition: &PartitionId| host.owner(*partition) == host.id();
         let mut partitions: Vec<PartitionId> = host.plan().partitions().filter(own).collect();
         partitions.push(REPLICAS);
@@ -93,6 +94,8 @@ impl<'p, R: RestoresRows> Loading<'p, R> {
     /// # Errors
     /// Whatever is wrong with the files; all workers return the first failure.
     pub fn work<F: Fabric>(&self, cx: &Cx<F>, directories: &[Directory]) -> Result<(), RecoveryError> {
+        assert!(are_in_order(directories), "the directories of all hosts");
+        assert_eq!(directories.len(), self.plan.hosts.len(), "one directory a host");
         let worked = self.try_work(cx, directories);
         if let Err(failure) = &worked {
             self.failed.lock(cx).get_or_insert_with(|| failure.clone());
@@ -103,7 +106,8 @@ impl<'p, R: RestoresRows> Loading<'p, R> {
     fn try_work<F: Fabric>(&self, cx: &Cx<F>, directories: &[Directory]) -> Result<(), RecoveryError> {
         while let Some(log) = self.next(cx, &self.logs)? {
             self.read_log(cx, directories, log)?;
-            self.unread.fetch_sub(1, Ordering::Release);
+            let unread = self.unread.fetch_sub(1, Ordering::Release);
+            assert!(unread > 0, "each log is read once");
         }
         while self.unread.load(Ordering::Acquire) > 0 {
             self.check_failed(cx)?;
@@ -174,6 +178,7 @@ impl<'p, R: RestoresRows> Loading<'p, R> {
         partition: PartitionId,
     ) -> Result<(), RecoveryError> {
         let host = self.host;
+        assert_eq!(self.unread.load(Ordering::Acquire), 0, "partitions are begun when all logs are read");
         let changes = self.changes.lock(cx).remove(&partition).unwrap_or_default();
         let stored = self.sources(directories).open(cx, partition, host.id(), changes)?;
         self.bytes.fetch_add(stored.image_bytes(), Ordering::Relaxed);

@@ -48,6 +48,10 @@ const FILE_HEAD: usize = RESERVED.end;
 /// As [`FILE_HEAD`], of format 2.
 const FILE_HEAD_2: usize = FEATURES_AT;
 
+// Words behind a head of words; the checksum covers all that is behind it.
+const _: () = assert!(FILE_HEAD.is_multiple_of(8) && FILE_HEAD_2.is_multiple_of(8) && COVERED == 8 + 4);
+const _: () = assert!(RESERVED.start == FEATURES_AT + 8 && OLDEST_FORMAT <= FORMAT);
+
 /// An image that a checkpoint has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ImageEntry {
@@ -137,6 +141,12 @@ impl HostManifest {
 
     /// The file.
     pub fn encode(&self) -> Vec<u8> {
+        assert!(self.first_segment >= FIRST_SEGMENT, "segments count from {FIRST_SEGMENT}");
+        if let Some(Checkpoint { number, begin_epoch, end_epoch, images }) = &self.checkpoint {
+            assert!(*number > 0, "number 0 says that there is no checkpoint");
+            assert!(begin_epoch <= end_epoch, "a checkpoint from {begin_epoch} to {end_epoch}");
+            assert!(images.is_sorted_by(|a, b| a.partition < b.partition), "images are by partition");
+        }
         let none = Checkpoint { number: 0, begin_epoch: 0, end_epoch: 0, images: Vec::new() };
         let checkpoint = self.checkpoint.as_ref().unwrap_or(&none);
         let mut words = vec![self.pod, u64::from(self.host.0), self.layouts, u64::from(self.first_segment)];
@@ -146,7 +156,9 @@ impl HostManifest {
             let ImageEnd { rows, newest, bytes } = image.end;
             words.extend([u64::from(image.partition.0), rows, newest, bytes]);
         }
-        seal(HOST_MAGIC, &words)
+        let bytes = seal(HOST_MAGIC, &words);
+        debug_assert_eq!(Self::decode(self.host, &bytes).as_ref(), Ok(self), "what is written is read");
+        bytes
     }
 
     /// Reads the file of host `host`.
@@ -207,17 +219,24 @@ impl PodManifest {
             let (generation, first_epoch) = (self.generation, self.first_epoch);
             next.ended.push(Cut { generation, first_epoch, last_epoch: durable });
         }
+        let last = next.ended.last().map(|cut| cut.last_epoch);
+        assert!(last.is_none_or(|last| last < next.first_epoch), "epoch {last:?} is used twice: {next:?}");
         next
     }
 
     /// The file.
     pub fn encode(&self) -> Vec<u8> {
+        assert!(self.generation > 0 && self.first_epoch > 0, "generations and epochs count from 1");
+        let overlap = |pair: &[Cut]| pair[0].last_epoch >= pair[1].first_epoch;
+        assert!(!self.ended.windows(2).any(overlap), "an epoch tells its generation: {:?}", self.ended);
         let mut words = vec![self.pod, self.configuration, self.layouts, u64::from(self.hosts)];
         words.extend([self.generation, self.first_epoch, self.ended.len() as u64]);
         for cut in &self.ended {
             words.extend([cut.generation, cut.first_epoch, cut.last_epoch]);
         }
-        seal(POD_MAGIC, &words)
+        let bytes = seal(POD_MAGIC, &words);
+        debug_assert_eq!(Self::decode(HostId(0), &bytes).as_ref(), Ok(self), "what is written is read");
+        bytes
     }
 
     /// Reads the file, which is in the directory of `host`.
@@ -254,6 +273,7 @@ fn seal(magic: u64, words: &[u64]) -> Vec<u8> {
     words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
     let crc = crc32c::crc32c(&bytes[COVERED..]);
     bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(bytes.len(), FILE_HEAD + 8 * words.len(), "the head says how many words there are");
     bytes
 }
 

@@ -39,7 +39,7 @@ use crate::catalog::Catalog;
 use crate::files::segment_name;
 use crate::log::scan::{Marks, Scan};
 use crate::log::segment::Place;
-use directory::{Directory, read_whole, replace};
+use directory::{Directory, are_in_order, read_whole, replace};
 use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 
 pub use error::{BrokenChain, FileByte, RecoveryError};
@@ -97,6 +97,7 @@ pub fn create<F: Fabric>(
     identity: &Identity,
 ) -> Result<PodManifest, RecoveryError> {
     assert_eq!(directories.len(), usize::from(identity.hosts), "one directory a host");
+    assert!(are_in_order(directories), "the directories of all hosts");
     for directory in directories {
         let manifest = HostManifest::new(identity.pod, directory.host(), identity.layouts);
         replace(cx, directory, HOST_MANIFEST, &manifest.encode())?;
@@ -157,6 +158,7 @@ impl HostFiles {
             true => (self.manifest.first_segment, 0),
             false => {
                 let Place { segment, byte } = self.read().end.at();
+                debug_assert!(segment >= self.manifest.first_segment, "its log ends in {segment}");
                 (segment + 1, byte)
             }
         }
@@ -189,11 +191,13 @@ impl Plan {
 
     /// Decides what counts of what was read.
     fn decide(pod: PodManifest, hosts: Vec<HostFiles>) -> Result<Self, RecoveryError> {
+        assert!(!hosts.is_empty(), "a pod has hosts");
         let open = hosts.iter().filter(|files| files.holds_back(&pod));
         let least = open.map(|files| files.read().marks.last.max(pod.first_epoch - 1)).min();
         // If all hosts are dead and buried, everything is in their logs.
         let newest = || hosts.iter().map(|files| files.read().newest_epoch).max().unwrap_or(0);
         let durable_epoch = least.unwrap_or_else(|| newest().max(pod.first_epoch - 1));
+        assert!(durable_epoch >= pod.first_epoch - 1, "what ended before counts by its own cut");
         let plan = Self { pod, hosts, durable_epoch };
         plan.check()?;
         Ok(plan)
@@ -229,6 +233,7 @@ impl Plan {
         upto: u64,
         turn: &mut impl FnMut(),
     ) -> Result<Self, RecoveryError> {
+        assert!(are_in_order(directories), "the directories of all hosts");
         let home = &directories[0];
         let pod = PodManifest::decode(home.host(), &read_whole(cx, home, POD_MANIFEST)?)?;
         let read = |directory| reading::read_host(cx, directory, identity, &mut *turn);
@@ -317,6 +322,8 @@ pub fn begin_generation<F: Fabric>(
     directories: &[Directory],
     plan: &Plan,
 ) -> Result<PodManifest, RecoveryError> {
+    assert!(are_in_order(directories), "the directories of all hosts");
+    assert_eq!(directories.len(), plan.hosts.len(), "one directory a host");
     for (directory, files) in directories.iter().zip(&plan.hosts) {
         for &number in files.segments.iter().filter(|number| **number <= files.read().end.at().segment) {
             let name = segment_name(number);
@@ -328,6 +335,7 @@ pub fn begin_generation<F: Fabric>(
     }
     let oldest_begin = plan.hosts.iter().map(HostFiles::begin_epoch).min().unwrap_or(0);
     let next = plan.pod.next_generation(plan.durable_epoch, plan.next_epoch(), oldest_begin);
+    assert!(next.first_epoch > plan.pod.first_epoch, "each generation has epochs of its own");
     replace(cx, &directories[0], POD_MANIFEST, &next.encode())?;
     for (directory, files) in directories.iter().zip(&plan.hosts) {
         let torn = files.segments.iter().filter(|number| **number > files.read().end.at().segment);

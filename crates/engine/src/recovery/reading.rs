@@ -9,7 +9,7 @@
 
 use liger_fabric::{Cx, Fabric};
 
-use super::directory::{Directory, read_whole};
+use super::directory::{Directory, are_in_order, read_whole};
 use super::error::{FileByte, RecoveryError};
 use super::manifest::{FIRST_SEGMENT, HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 use super::{HostFiles, Identity, Plan, check_same};
@@ -52,6 +52,8 @@ impl Reading {
     /// # Errors
     /// If a file is missing or damaged.
     pub fn go_on<F: Fabric>(&mut self, cx: &Cx<F>, directories: &[Directory]) -> Result<(), RecoveryError> {
+        assert!(are_in_order(directories), "the directories of all hosts");
+        assert_eq!(directories.len(), self.hosts.len(), "one directory a host");
         let mut hosts = self.hosts.iter_mut().zip(directories);
         hosts.try_for_each(|(host, directory)| host.go_on(cx, directory, &mut || ()))
     }
@@ -82,6 +84,7 @@ pub(super) fn read_pod<F: Fabric>(
     identity: &Identity,
 ) -> Result<PodManifest, RecoveryError> {
     assert_eq!(directories.len(), usize::from(identity.hosts), "one directory a host");
+    assert!(are_in_order(directories), "the directories of all hosts");
     let home = &directories[0];
     let pod = PodManifest::decode(home.host(), &read_whole(cx, home, POD_MANIFEST)?)?;
     let expected = [
@@ -188,6 +191,7 @@ impl HostReading {
             self.take(cx, directory, number)?;
         }
         self.segments.extend(fresh);
+        assert!(self.segments.is_sorted_by(|a, b| a < b), "each segment once: {:?}", self.segments);
         match self.scanner.clone().finish().end {
             End::Damaged { at, why } => {
                 let at = FileByte::new(directory.host(), segment_name(at.segment), at.byte);

@@ -77,11 +77,13 @@ impl Changes {
         head[..at_hand].copy_from_slice(&words[..at_hand]);
         words[at_hand..].iter().for_each(|word| self.arena.extend_from_slice(&word.to_be_bytes()));
         for (offset, bytes) in change.pieces() {
+            debug_assert!(bytes.len() <= u16::MAX.into(), "checked when its record was parsed");
             self.arena.extend_from_slice(&offset.to_le_bytes());
             self.arena.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
             self.arena.extend_from_slice(bytes);
         }
         let Change { table, op, previous, .. } = *change;
+        debug_assert!(self.arena.len() - from <= u32::MAX as usize, "a change is a part of a record");
         let (bytes, key_words) = ((self.arena.len() - from) as u32, words.len() as u8);
         self.list.push(Pending { head, version, previous, at, from, bytes, table, op, key_words });
     }
@@ -102,10 +104,11 @@ impl Changes {
             *self = other;
             return;
         }
-        let shift = self.arena.len();
+        let (shift, count) = (self.arena.len(), self.len() + other.len());
         self.arena.extend_from_slice(&other.arena);
         let shifted = |p: Pending| Pending { from: p.from + shift, ..p };
         self.list.extend(other.list.into_iter().map(shifted));
+        assert_eq!(self.len(), count, "no change is lost or doubled");
     }
 
     /// Puts them in the order of tables, keys and versions.
@@ -126,6 +129,7 @@ impl Changes {
         let to = self.list.partition_point(|change| {
             change.table < table || change.table == table && high.is_none_or(|high| before(change, high))
         });
+        debug_assert!(from <= to, "changes {from}..{to} of {}", self.len());
         from..to
     }
 
@@ -228,11 +232,14 @@ pub fn replay<'r>(
     let mut image = image.into_iter().flatten().peekable();
     let mut done = Replayed::default();
     let mut rest = &changes.list[span];
+    let mut last = None;
     let mut bytes = Vec::new();
     loop {
         let in_image = image.peek().map(|row| (row.table, row.key));
         let in_log = rest.first().map(|change| (change.table, changes.key(change)));
         let Some(at) = in_image.into_iter().chain(in_log).min() else { return Ok(done) };
+        debug_assert!(last < Some(at), "rows come out in order, each once: {at:?} behind {last:?}");
+        last = Some(at);
         let mut state = absent;
         bytes.clear();
         if let Some(row) = image.next_if(|row| (row.table, row.key) == at) {
@@ -277,6 +284,7 @@ impl OneRow<'_> {
             if last == Some(change.version) {
                 return Err(self.broken(change, "another record makes the same version"));
             }
+            debug_assert!(last < Some(change.version), "changes are applied in the order of their versions");
             last = Some(change.version);
             self.check_previous(change, state)?;
             state = match change.op {
@@ -296,6 +304,10 @@ impl OneRow<'_> {
             let change = changes.last().expect("there is a first one");
             return Err(self.broken(change, "there is no such row, and no later record deletes it"));
         }
+        debug_assert!(
+            state == State::Absent || version_of(state) == last,
+            "the last change counts: {state:?}"
+        );
         Ok(version_of(state))
     }
 
@@ -332,6 +344,7 @@ impl OneRow<'_> {
     }
 
     fn update(&self, relation: &Relation, change: &Pending, bytes: &mut [u8]) -> Result<(), RecoveryError> {
+        debug_assert_eq!(bytes.len(), relation.row_len, "a row of {}", relation.name);
         for (offset, piece) in self.changes.pieces(change) {
             let Some(place) = bytes.get_mut(offset..offset + piece.len()) else {
                 let (from, len, row) = (offset, piece.len(), bytes.len());

@@ -135,6 +135,7 @@ pub fn salvage<F: Fabric>(
     if !is_present(cx, memory, &pod)? {
         return Ok(None);
     }
+    assert_eq!(directories.len(), memory.hosts().count(), "one directory a host");
     let salvaged = check_rings(cx, memory, reading, &pod)?;
     let PodManifest { pod, generation, first_epoch, .. } = pod;
     let options = LogOptions { pod, generation, first_epoch, ..LogOptions::default() };
@@ -220,6 +221,7 @@ fn check_rings<F: Fabric>(
         return Err(SalvageError::Epoch { at: word.offset(), found: *epochs.end(), first });
     }
     let scans: Vec<_> = reading.scans().collect();
+    assert_eq!(scans.len(), memory.hosts().count(), "what is in the log of each host");
     let mut all = Salvaged::default();
     for (host, worker) in rings(memory) {
         let scan = &scans[usize::from(host.0)];
@@ -229,6 +231,7 @@ fn check_rings<F: Fabric>(
             Err(_) if cx.sabotaged("salvage.check-rings") => Rest::default(),
             found => found?,
         };
+        assert_eq!(records > 0, bytes > 0, "{records} records in {bytes} bytes");
         all.rings += u32::from(records > 0);
         all.records += records;
         all.bytes += bytes;

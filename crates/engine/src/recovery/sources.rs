@@ -40,6 +40,7 @@ impl Sources<'_> {
     ) -> Result<(Scan, BTreeMap<PartitionId, Changes>), RecoveryError> {
         let (files, directory) = (&self.plan.hosts[log], &self.directories[log]);
         let host = files.manifest.host;
+        assert_eq!(host, directory.host(), "a host's files are in its own directory");
         let mut sorted: BTreeMap<PartitionId, Changes> = BTreeMap::new();
         let mut misplaced = Ok(());
         let mut scanner = Scanner::new(files.manifest.pod, host);
@@ -64,6 +65,7 @@ impl Sources<'_> {
         wanted: &impl Fn(&Change<'_>) -> bool,
         sorted: &mut BTreeMap<PartitionId, Changes>,
     ) -> Result<(), RecoveryError> {
+        debug_assert!(self.plan.counts(epoch_of(record.llsn())), "a record that counts");
         for change in record.changes() {
             if change.partition.0 >= self.partitions {
                 let why = format!("a record changes partition {}, which does not exist", change.partition);
@@ -85,6 +87,7 @@ impl Sources<'_> {
         home: HostId,
         changes: Changes,
     ) -> Result<Stored, RecoveryError> {
+        assert!(partition == REPLICAS || partition.0 < self.partitions, "partition {partition}");
         let files = self.image_files(partition, home)?;
         let directory = |files: &HostFiles| &self.directories[usize::from(files.manifest.host.0)];
         let image = files.map(|files| (directory(files), &files.manifest));

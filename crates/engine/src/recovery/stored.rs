@@ -65,6 +65,7 @@ impl Stored {
         partition: PartitionId,
     ) -> Result<StoredImage, RecoveryError> {
         let checkpoint = manifest.checkpoint.as_ref().expect("it has the image");
+        assert_eq!(directory.host(), manifest.host, "a host's image is in its own directory");
         let name = image_name(checkpoint.number, partition);
         let missing = || RecoveryError::Missing { host: manifest.host, file: name.clone() };
         let entry = checkpoint.images.iter().find(|e| e.partition == partition).ok_or_else(missing)?;
@@ -84,7 +85,9 @@ impl Stored {
     pub fn span_of(&self, table: TableId, key: &Key) -> usize {
         let Some(StoredImage { image, .. }) = &self.image else { return 0 };
         let blocks = &image.blocks()[image.blocks_of(table)];
-        blocks.partition_point(|place| place.first <= *key).saturating_sub(1)
+        let span = blocks.partition_point(|place| place.first <= *key).saturating_sub(1);
+        debug_assert!(span < self.spans(table), "span {span} of {}", self.spans(table));
+        span
     }
 
     /// The first key of a span; `None`: it begins with the least one.
@@ -134,6 +137,8 @@ impl Stored {
                 all.changes += changes;
             }
         }
+        debug_assert_eq!(all.image_rows, self.image_rows(), "the spans of all tables cover all rows");
+        debug_assert!(all.changes <= self.changes(), "a change is applied once");
         Ok(all)
     }
 
@@ -148,7 +153,9 @@ impl Stored {
         (table, span): (TableId, usize),
         show: impl FnMut(RecoveredRow<'_>) -> Result<(), RecoveryError>,
     ) -> Result<Replayed, RecoveryError> {
+        debug_assert!(span < self.spans(table), "span {span} of {}", self.spans(table));
         let (low, high) = (self.first_key(table, span), self.first_key(table, span + 1));
+        debug_assert!(low.is_none() || high.is_none() || low < high, "spans do not overlap");
         let changes = (&self.changes, self.changes.span(table, low, high));
         let block = match &self.image {
             None => None,

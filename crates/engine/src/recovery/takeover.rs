@@ -78,6 +78,7 @@ impl<R: RestoresRows> Rebuilding<'_, R> {
     /// Opens what the partitions are made from; `turn` is called often. Rows are made when they are wanted.
     /// Returns the bytes of the images.
     pub fn run<F: Fabric>(&self, cx: &Cx<F>, mut turn: impl FnMut()) -> Result<u64, RecoveryError> {
+        assert!(!self.partitions.contains(&REPLICAS), "each host has its own copies of replicated tables");
         let mut bytes = 0;
         let directories = (0..self.identity.hosts).map(|host| self.files.look(liger_fabric::HostId(host)));
         let directories = directories.collect::<Result<Vec<_>, _>>()?;
@@ -90,6 +91,7 @@ impl<R: RestoresRows> Rebuilding<'_, R> {
             self.host.make_cold(cx, partition, &Arc::new(stored));
             turn();
         }
+        assert!(changes.is_empty(), "changes were read of partitions that are rebuilt, and of no other");
         Ok(bytes)
     }
 

@@ -38,6 +38,7 @@ impl Bound {
         log: &HostLog,
     ) -> Result<u64, RecoveryError> {
         let (appended, chunk) = (log.appended_bytes(), log.chunk_bytes());
+        debug_assert!(self.decided_at.is_none_or(|at| at <= appended), "a log only grows, to {appended}");
         let is_known = self.decided_at.is_some_and(|at| appended < at + chunk);
         if !is_known {
             let part = (directory.free_bytes(cx)? / FREE_PARTS).max(chunk);
