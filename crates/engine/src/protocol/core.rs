@@ -43,6 +43,7 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
     /// Goes on as this worker's.
     pub fn run_by(&mut self, host: HostId, worker: WorkerId) {
         if let Some(record) = &mut self.record {
+            debug_assert_eq!(record.host, host, "a transaction stays on its host");
             (record.host, record.worker) = (host, worker);
         }
     }
@@ -105,6 +106,7 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
     /// Forgets reads behind the first so many: it keeps nothing of what they have shown.
     pub fn forget_reads(&mut self, kept: usize) {
         if let Some(record) = &mut self.record {
+            debug_assert!(kept <= record.reads.len(), "{kept} reads were recorded");
             record.reads.truncate(kept);
         }
     }
@@ -113,6 +115,8 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
     #[inline]
     pub fn note_range(&mut self, table: TableId, range: KeyRange, found: Vec<(Key, u64)>) {
         if let Some(record) = &mut self.record {
+            debug_assert!(found.iter().all(|(key, _)| range.contains(key)), "{found:?} in {range:?}");
+            debug_assert!(found.is_sorted_by(|a, b| a.0 < b.0), "each row once, by key: {found:?}");
             record.ranges.push(RangeRecord { table, range, found });
         }
     }
@@ -121,6 +125,7 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
     pub fn note_writes(&mut self, version: u64) {
         if let Some(record) = &mut self.record {
             debug_assert!(record.writes.is_empty(), "changes are recorded once");
+            debug_assert!(version > 0 || self.work.changes.is_empty(), "version 0 is that of no write");
             record.writes.extend(self.work.writes(version));
         }
     }
@@ -138,6 +143,7 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
         history: Option<&dyn HistorySink>,
         show: impl FnOnce(&dyn HistorySink, &TxnRecord),
     ) {
+        debug_assert!(self.record.is_none() || history.is_some(), "what is recorded is for somebody");
         if let (Some(record), Some(history)) = (&self.record, history) {
             show(history, record);
         }
@@ -165,6 +171,7 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
         (base, version): (&[u8], u64),
         visitor: &mut Visitor<'_>,
     ) -> Result<Option<ControlFlow<()>>, TxnError> {
+        debug_assert!(self.refused.is_none(), "a transaction that was refused sees nothing");
         cx.spend(Work::DramLine, 2);
         self.work.show(relation, place, key, base, version, visitor)
     }

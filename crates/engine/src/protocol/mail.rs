@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use liger_fabric::{Cx, Fabric, HostId, Latch, WorkerId};
 use liger_pod::lanes::{Addressee, Lanes};
-use liger_pod::plan::PartitionId;
+use liger_pod::plan::{MAX_HOSTS, PartitionId};
 
 use crate::tables::key::{Key, MAX_KEY_WORDS};
 use crate::txn::TableId;
@@ -26,6 +26,9 @@ pub struct Asker {
     /// Its running number; answers to older requests are stale.
     pub request: u32,
 }
+
+// A message says the words of a key in one byte; a set of hosts has a bit for each.
+const _: () = assert!(MAX_KEY_WORDS <= u8::MAX as usize && MAX_HOSTS <= u16::BITS as usize);
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["mail.keep-unsent"];
@@ -47,6 +50,7 @@ impl Outbox {
         message: Vec<u8>,
         is_read: impl FnOnce() -> bool,
     ) {
+        debug_assert!(!message.is_empty(), "a message says something");
         let mut waiting = self.waiting.lock(cx);
         if !is_read() {
             return;
@@ -63,6 +67,7 @@ impl Outbox {
         let mut full = 0u16;
         self.waiting.lock(cx).retain(|(to, bytes)| {
             let bit = 1u16 << to.host().0;
+            debug_assert_ne!(to.host(), cx.host(), "a host sends itself no mail");
             if full & bit == 0 && lanes.try_send(cx, *to, bytes).is_err() {
                 full |= bit;
             }
@@ -99,6 +104,8 @@ impl<'a> Out<'a> {
 
     /// A number in so many bytes, 1 to 8.
     pub fn number(&mut self, value: u64, bytes: usize) -> &mut Self {
+        debug_assert!((1..=8).contains(&bytes), "a number of {bytes} bytes");
+        debug_assert!(bytes == 8 || value >> (8 * bytes) == 0, "{value} in {bytes} bytes");
         self.0.extend_from_slice(&value.to_le_bytes()[..bytes]);
         self
     }
@@ -147,6 +154,7 @@ impl<'a> In<'a> {
 
     /// A number of so many bytes, 1 to 8.
     pub fn number(&mut self, bytes: usize) -> Option<u64> {
+        debug_assert!((1..=8).contains(&bytes), "a number of {bytes} bytes");
         let (head, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
         let mut value = [0; 8];

@@ -28,6 +28,7 @@ impl<K: Hash + Eq> Places<K> {
 
     /// Says what number a thing has.
     pub fn put(&mut self, name: K, number: usize) {
+        debug_assert!(u32::try_from(number).is_ok(), "number {number} of a thing");
         self.0.insert(name, number as u32);
     }
 
@@ -58,6 +59,7 @@ impl<K: Hash + Eq, T> Listed<K, T> {
     /// Adds a thing that is not there; its number.
     pub fn add(&mut self, name: K, thing: T) -> usize {
         let number = self.list.len();
+        debug_assert!(self.places.get(&name).is_none(), "a thing is added that is there");
         self.places.put(name, number);
         self.list.push(thing);
         number
@@ -65,7 +67,9 @@ impl<K: Hash + Eq, T> Listed<K, T> {
 
     /// The number of a thing, if it is there.
     pub fn number(&self, name: &K) -> Option<usize> {
-        if self.list.is_empty() { None } else { self.places.get(name) }
+        let number = if self.list.is_empty() { None } else { self.places.get(name) };
+        debug_assert!(number.is_none_or(|number| number < self.list.len()), "thing {number:?} is forgotten");
+        number
     }
 
     /// How many there is room for.
@@ -76,7 +80,9 @@ impl<K: Hash + Eq, T> Listed<K, T> {
     /// Takes out the thing that was added last, whose name is `name_of` it.
     pub fn pop(&mut self, name_of: impl FnOnce(&T) -> K) -> Option<T> {
         let last = self.list.pop()?;
-        self.places.remove(&name_of(&last));
+        let name = name_of(&last);
+        debug_assert_eq!(self.places.get(&name), Some(self.list.len()), "the last thing by another's name");
+        self.places.remove(&name);
         Some(last)
     }
 

@@ -127,6 +127,7 @@ fn point_copied<T: Relational>(
     visitor: &mut Visitor<'_>,
 ) -> Result<bool, TxnError> {
     let Visitor::Read(visit) = visitor else { return Err(TxnError::ReadOnly { table: relation.id }) };
+    debug_assert!(relation.replicated, "{} has no copies", relation.name);
     let InDram { tree, rows } = txn.copied(relation.id);
     let (levels, found) = (tree.height() as u32 + 1, tree.get(key.words()));
     let _ = found.map(|row| visit(key, Row::new(rows.bytes(row))));
@@ -175,6 +176,7 @@ fn range_of_all<T: Relational>(
         let _ = txn.range_in(at, range, &mut Visitor::Read(&mut gather))?;
     }
     rows.sort_unstable_by_key(|row| row.0);
+    debug_assert!(rows.is_sorted_by(|a, b| a.0 < b.0), "a key is in one partition");
     for (key, bytes) in rows {
         let flow = match visitor {
             Visitor::Read(visit) => visit(&key, Row::new(&bytes)),
@@ -202,11 +204,13 @@ fn range_copied<T: Relational>(
     visitor: &mut Visitor<'_>,
 ) -> Result<(), TxnError> {
     let Visitor::Read(visit) = visitor else { return Err(TxnError::ReadOnly { table: relation.id }) };
+    debug_assert!(relation.replicated && !range.is_empty(), "a copy of {}", relation.name);
     let InDram { tree, rows } = txn.copied(relation.id);
     let mut at = tree.lower_bound(range.low.words());
     while let Some(cursor) = at {
         let (words, row) = tree.entry(cursor);
         let key = Key::from_words(words);
+        debug_assert!(key >= range.low, "{key:?} lies before {range:?}");
         if range.ends_before(&key) || visit(&key, Row::new(rows.bytes(row))).is_break() {
             break;
         }
@@ -217,6 +221,7 @@ fn range_copied<T: Relational>(
 
 /// Puts a row into one relation.
 fn put<T: Relational>(txn: &mut T, relation: &Relation, key: &Key, bytes: &[u8]) -> Result<(), TxnError> {
+    debug_assert_eq!(bytes.len(), relation.row_len, "a row of {}", relation.name);
     if key.words().iter().all(|word| *word == u64::MAX) {
         return Err(TxnError::KeyReserved { table: relation.id });
     }
@@ -237,6 +242,7 @@ fn doom<T: Relational>(
         ControlFlow::Break(())
     };
     let found = point(txn, relation, key, &mut Visitor::Write(&mut keep))?;
+    debug_assert!(!found || image.len() == relation.row_len, "{} bytes of a row were shown", image.len());
     if found {
         txn.doom_visited(relation.at(key, txn.partitions()), key)?;
     }
@@ -271,6 +277,8 @@ pub fn each_of(
         return Err(TxnError::WrongSize { table, expected_bytes, found_bytes });
     }
     let primary = layout.primary.key_of(bytes);
+    debug_assert_eq!(primary.width(), relation.key_words, "a key of {}", relation.name);
+    debug_assert_eq!(layout.indexes.len(), indexes.len(), "{} has all its indexes", relation.name);
     put(relation, &primary, bytes)?;
     let mut entry = [0u8; 8 * crate::tables::key::MAX_KEY_WORDS];
     for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
@@ -298,7 +306,8 @@ impl<T: Relational> Transaction for T {
             ControlFlow::Break(())
         };
         let relation = self.catalog().relation(table)?;
-        point(self, relation, key, &mut Visitor::Read(&mut visit))?;
+        let found = point(self, relation, key, &mut Visitor::Read(&mut visit))?;
+        debug_assert_eq!(found, out.is_some(), "what is there is shown");
         Ok(out)
     }
 
@@ -315,7 +324,8 @@ impl<T: Relational> Transaction for T {
         };
         let relation = self.catalog().relation(table)?;
         relation.table()?;
-        point(self, relation, key, &mut Visitor::Write(&mut visit))?;
+        let found = point(self, relation, key, &mut Visitor::Write(&mut visit))?;
+        debug_assert_eq!(found, out.is_some(), "what is there is shown");
         Ok(out)
     }
 
@@ -389,10 +399,12 @@ impl<T: Relational> Transaction for T {
             let mut last = None;
             let mut gather = |key: &Key, row: Row<'_>| {
                 last = Some(*key);
+                debug_assert!(rest.contains(key), "{key:?} is not in {rest:?}");
                 found.push(Announced::read(table.id, layout.read_primary(row.bytes())));
                 if found.len() < batch { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
             range(self, relation, &rest, &mut Visitor::Read(&mut gather))?;
+            debug_assert!(found.len() <= batch, "{} rows, and {batch} were wanted", found.len());
             self.announce_rows(&found);
             for row in &found {
                 let mut flow = ControlFlow::Continue(());
@@ -408,7 +420,10 @@ impl<T: Relational> Transaction for T {
                 }
             }
             match last.and_then(|last| last.next()) {
-                Some(low) if found.len() == batch => rest.low = low,
+                Some(low) if found.len() == batch => {
+                    debug_assert!(low > rest.low, "a scan goes on from {:?} to {low:?}", rest.low);
+                    rest.low = low;
+                }
                 _ => return Ok(()),
             }
             batch = (2 * batch).min(64);

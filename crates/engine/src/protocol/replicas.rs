@@ -35,6 +35,7 @@ impl Replica {
     }
 
     fn add(&mut self, relation: &Relation, key: &Key, version: u64, bytes: &[u8]) -> Result<(), TxnError> {
+        debug_assert_eq!((key.width(), bytes.len()), (relation.key_words, relation.row_len), "a row of it");
         let full = TxnError::OutOfMemory { what: "copies", needed_bytes: bytes.len() as u64 };
         let row = self.rows.alloc().ok_or(full)?;
         if self.tree.insert(key.words(), row).is_err() {
@@ -90,6 +91,7 @@ impl ReplicasRead {
             self.0.push((table, replicas.now(cx, table)));
             self.0.len() - 1
         });
+        debug_assert!(self.0[at].0 == table && self.0.len() <= replicas.tables.len(), "one copy a table");
         let copy = &self.0[at].1;
         InDram { tree: &copy.tree, rows: &copy.rows }
     }
@@ -118,7 +120,8 @@ impl ReplicasToBe {
     /// Makes them visible, in place of what was there.
     pub fn finish<F: Fabric>(self, cx: &Cx<F>, replicas: &Replicas) {
         for (table, copy) in self.0 {
-            *replicas.tables[table.index()].lock(cx) = Some(Arc::new(copy));
+            let before = replicas.tables[table.index()].lock(cx).replace(Arc::new(copy));
+            assert!(before.is_some(), "a copy of table {table}, which has partitions");
         }
     }
 }

@@ -106,6 +106,8 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
         visitor: &mut Visitor<'_>,
     ) -> Result<Option<ControlFlow<()>>, TxnError> {
         let known = self.changes.number(&place);
+        let is_it = |i: usize| self.changes[i].table == relation.id && self.changes[i].key == *key;
+        debug_assert!(known.is_none_or(is_it), "the change at a place is that of its row");
         if known.is_some_and(|i| self.changes[i].doomed) {
             return Ok(None);
         }
@@ -113,6 +115,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
             Visitor::Read(visit) => {
                 let Some(i) = known else { return Ok(Some(visit(key, Row::new(base)))) };
                 let mut merged = self.base_of(i, base).to_vec();
+                debug_assert_eq!(merged.len(), relation.row_len, "a row of {}", relation.name);
                 self.patches.apply(self.changes[i].patches, &mut merged);
                 let flow = visit(key, Row::new(&merged));
                 Ok(Some(flow))
@@ -125,6 +128,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
                     Some((start, end)) => &self.images[start as usize..end as usize],
                     None => base,
                 };
+                debug_assert_eq!(base.len(), relation.row_len, "a row of {}", relation.name);
                 let flow = visit(key, &mut self.patches.row(base, &mut change.patches));
                 if changes_a_key(relation, base, &self.patches, change.patches) {
                     return Err(TxnError::KeyChanged { table: relation.id });
@@ -146,6 +150,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
     pub fn store_image(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = self.images.len() as u32;
         self.images.extend_from_slice(bytes);
+        debug_assert!(u32::try_from(self.images.len()).is_ok(), "{} bytes of images", self.images.len());
         (start, self.images.len() as u32)
     }
 
@@ -161,6 +166,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
     pub fn begin_insert(&mut self, place: P, table: TableId, key: &Key, bytes: Option<&[u8]>) -> usize {
         let image = bytes.map(|bytes| self.store_image(bytes));
         let change = self.begin_change(place, table, key, 0);
+        debug_assert_eq!(change + 1, self.changes.len(), "changes are in the order of their calls");
         (self.changes[change].is_new, self.changes[change].image) = (true, image);
         change
     }
@@ -174,6 +180,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
                 (false, true) => WriteKind::Delete,
                 (false, false) => WriteKind::Update,
             };
+            debug_assert!(!change.is_new || change.previous == 0, "a row that is new replaces nothing");
             let previous = (!change.is_new).then_some(change.previous);
             let (table, key) = (change.table, change.key);
             Some(WriteRecord { table, key, previous, version, kind })
@@ -185,6 +192,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
         let Some(i) = self.changes.number(&place).filter(|i| self.changes[*i].doomed) else { return false };
         let image = self.store_image(bytes);
         let change = &mut self.changes[i];
+        debug_assert!(change.place == place, "a change is found by its place");
         change.doomed = false;
         change.image = Some(image);
         change.patches = PatchRange::default();
