@@ -136,6 +136,7 @@ impl<T: ColType> Col<T> {
     pub const fn new(columns: &[(ColumnType, bool)], index: usize) -> Col<T> {
         let offset = column_offset(columns, index);
         assert!(row_len(columns) <= u16::MAX as usize, "a row has at most 65535 bytes");
+        assert!(offset + T::TYPE.size() <= row_len(columns), "a column lies in its row");
         assert!(T::NULLABLE == columns[index].1, "the column's nullability is another");
         assert!(T::TYPE.size() == columns[index].0.size(), "the column's type is another");
         let presence = match presence_bit(columns, index) {
@@ -190,7 +191,10 @@ pub struct Null<T>(PhantomData<T>);
 impl<T: ColType> ColType for Null<T> {
     type Value<'a> = Option<T::Value<'a>>;
     const TYPE: ColumnType = T::TYPE;
-    const NULLABLE: bool = true;
+    const NULLABLE: bool = {
+        assert!(!T::NULLABLE, "a nullable column of a nullable column");
+        true
+    };
 
     #[inline]
     fn load<S: Store + ?Sized>(store: &S, col: Col<Self>) -> Self::Value<'_> {
@@ -228,6 +232,7 @@ macro_rules! number_column {
 
             #[inline]
             fn load<S: Store + ?Sized>(store: &S, col: Col<Self>) -> $number {
+                const { assert!(Self::TYPE.size() == size_of::<$number>(), "a number fills its column") };
                 <$number>::from_le_bytes(store.load(col.offset()))
             }
 
@@ -333,6 +338,9 @@ impl KeyBuilder {
     /// Appends a value of the column `col`, encoded as its type is.
     #[inline(always)]
     pub fn col<T: ColType>(self, _col: Col<T>, value: T::Value<'_>) -> KeyBuilder {
-        T::encode(self, value)
+        let end = self.len_bytes() + T::TYPE.key_size() + T::NULLABLE as usize;
+        let key = T::encode(self, value);
+        debug_assert!(key.len_bytes() == end, "a column has one width in all keys");
+        key
     }
 }

@@ -25,6 +25,9 @@ use std::hash::{Hash, Hasher};
 /// Most words in a key: 64 bytes.
 pub const MAX_KEY_WORDS: usize = 8;
 
+// Its width is told in a byte, and its bytes in as many words as hold them.
+const _: () = assert!(MAX_KEY_WORDS <= u8::MAX as usize);
+
 /// A key: up to 64 bytes that sort like the values they encode.
 ///
 /// Keys of one index are equally wide; comparing keys of different widths has an order, but no meaning.
@@ -95,6 +98,7 @@ impl Key {
         for word in key.words[..self.len as usize].iter_mut().rev() {
             *word = word.wrapping_add(1);
             if *word != 0 {
+                debug_assert!(key > *self, "{key:?} comes behind {self:?}");
                 return Some(key);
             }
         }
@@ -109,6 +113,7 @@ impl Key {
             let borrows = *word == 0;
             *word = word.wrapping_sub(1);
             if !borrows {
+                debug_assert!(key < *self, "{key:?} comes before {self:?}");
                 return Some(key);
             }
         }
@@ -255,6 +260,7 @@ impl KeyBuilder {
     #[inline(always)]
     pub fn descending(self, encode: impl FnOnce(KeyBuilder) -> KeyBuilder) -> KeyBuilder {
         let mut done = encode(self);
+        debug_assert!(done.bytes >= self.bytes, "what is encoded comes behind what was");
         let mut at = self.bytes;
         while at < done.bytes {
             let upto = ((at / 8 + 1) * 8).min(done.bytes);
@@ -269,6 +275,7 @@ impl KeyBuilder {
     #[inline(always)]
     const fn skip(mut self, end: usize) -> KeyBuilder {
         assert!(end <= 8 * MAX_KEY_WORDS, "a key has at most 64 bytes");
+        debug_assert!(end >= self.bytes, "a value is no longer than its column");
         self.bytes = end;
         self
     }
@@ -282,6 +289,7 @@ impl KeyBuilder {
     /// The finished key, zero-padded to whole words.
     #[inline(always)]
     pub const fn finish(self) -> Key {
+        debug_assert!(self.bytes <= 8 * MAX_KEY_WORDS, "a key has at most 64 bytes");
         Key { words: self.words, len: self.bytes.div_ceil(8) as u8 }
     }
 
@@ -315,6 +323,7 @@ impl KeyBuilder {
             }
             (*word, carry) = word.overflowing_add(1);
         }
+        debug_assert!(carry || key > self.first(width), "{key:?} is behind those that start like it");
         (!carry).then_some(key)
     }
 }
@@ -338,7 +347,9 @@ impl KeyRange {
     /// The keys of `width` words that start with what was built.
     #[inline]
     pub fn prefix(prefix: KeyBuilder, width: usize) -> KeyRange {
-        KeyRange { low: prefix.first(width), high: prefix.behind(width) }
+        let range = KeyRange { low: prefix.first(width), high: prefix.behind(width) };
+        debug_assert!(!range.is_empty(), "a prefix is that of a key: {range:?}");
+        range
     }
 
     /// The keys of `width` words from the first that starts with `from` to the last that starts with `to`.
@@ -356,7 +367,9 @@ impl KeyRange {
     /// Only `key`.
     #[inline]
     pub fn point(key: Key) -> KeyRange {
-        KeyRange { low: key, high: key.next() }
+        let range = KeyRange { low: key, high: key.next() };
+        debug_assert!(range.contains(&key), "{key:?} is in {range:?}");
+        range
     }
 
     /// All keys of `width` words.

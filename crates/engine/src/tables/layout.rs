@@ -20,6 +20,9 @@ use liger_pod::plan::PartitionId;
 /// Most bytes of a row: with its head and key it fits a block of shared memory (64 KiB).
 pub const MAX_ROW_BYTES: usize = 65_400;
 
+// Offsets in rows, and lengths of their parts, have 16 bits.
+const _: () = assert!(MAX_ROW_BYTES <= u16::MAX as usize);
+
 /// Where a column is in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ColumnAt {
@@ -52,13 +55,16 @@ impl ColumnAt {
             }
             ColumnType::Bytes { max } => key.bytes(row.load_sized(self.offset, max as usize), max as usize),
         };
-        match self.presence {
+        let end = key.len_bytes() + self.key_size();
+        let key = match self.presence {
             None => value(key, ()),
             Some((byte, bit)) => {
                 let present = row[byte] & bit != 0;
                 key.nullable(present.then_some(()), self.ty.key_size(), value)
             }
-        }
+        };
+        debug_assert_eq!(key.len_bytes(), end, "a column has one width in all keys: {self:?}");
+        key
     }
 }
 
@@ -96,6 +102,7 @@ impl KeyLayout {
             let (table, key) = (schema.name.clone(), name.to_string());
             return Err(SchemaError::KeyTooWide { table, key, bytes, most });
         }
+        assert!(bytes > 0, "a key that was checked has columns");
         Ok(KeyLayout { parts, words: bytes.div_ceil(8) })
     }
 
@@ -130,6 +137,7 @@ impl KeyLayout {
                 true => key.descending(|key| part.at.encode(row, key)),
             };
         }
+        debug_assert_eq!(key.finish().width(), self.words, "all keys have one width");
         key.finish()
     }
 
@@ -153,6 +161,7 @@ impl KeyLayout {
     fn placed_by(&self, columns: &[usize]) -> Option<Partitioning> {
         let part_of = |column: &usize| self.parts.iter().find(|part| part.column == *column);
         let parts = columns.iter().map(part_of).collect::<Option<Vec<_>>>()?;
+        assert!(!parts.is_empty(), "something says where a row lives");
         let by_value = matches!(parts[..], [part] if part.at.ty.is_integer() && part.at.presence.is_none());
         let field = |part: &&KeyPart| Field {
             offset: part.key_offset,
@@ -175,6 +184,7 @@ impl Field {
     /// Up to 8 of its bytes from `from` on, as if it were ascending.
     #[inline]
     fn chunk(&self, key: &Key, from: usize) -> u64 {
+        debug_assert!(from < self.bytes, "byte {from} of {self:?}");
         let bytes = (self.bytes - from).min(8);
         let value = key.extract(self.offset + from, bytes);
         if self.descending { value ^ (u64::MAX >> (64 - 8 * bytes)) } else { value }
@@ -202,6 +212,7 @@ impl Partitioning {
     /// The partition of `key`, of `partitions` (at least 1).
     #[inline]
     pub fn partition_of(&self, key: &Key, partitions: u16) -> PartitionId {
+        debug_assert!(partitions > 0, "a key lives in a partition");
         if self.by_value {
             let field = &self.fields[0];
             let unsigned = 64 - 8 * field.bytes;
@@ -209,7 +220,9 @@ impl Partitioning {
             let value = (flipped ^ (1 << 63)) as i64 >> unsigned;
             PartitionId(value.rem_euclid(partitions as i64) as u16)
         } else {
-            PartitionId((((self.hash(key) as u128) * partitions as u128) >> 64) as u16)
+            let partition = (((self.hash(key) as u128) * partitions as u128) >> 64) as u16;
+            debug_assert!(partition < partitions, "partition {partition} of {partitions}");
+            PartitionId(partition)
         }
     }
 
@@ -218,6 +231,7 @@ impl Partitioning {
     pub fn is_constant_in(&self, range: &KeyRange) -> bool {
         let Some(high) = range.high else { return false };
         let end = self.fields.iter().map(|field| field.offset + field.bytes).max().unwrap_or(0);
+        debug_assert!(end <= 8 * range.low.width(), "the partition columns are in a key of {range:?}");
         let same = |high: &Key| (0..end).all(|at| range.low.extract(at, 1) == high.extract(at, 1));
         // `high` is not in the range: the key before it counts, which agrees if `high` is its prefix's
         // successor.
@@ -276,6 +290,7 @@ impl IndexLayout {
     #[inline]
     pub fn write_primary(&self, primary: &Key, row: &mut [u8]) {
         assert_eq!(row.len(), self.row_len, "an index entry's row");
+        debug_assert_eq!(8 * primary.width(), self.row_len, "an entry holds its row's primary key");
         for (bytes, word) in row.chunks_exact_mut(8).zip(primary.words()) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
@@ -323,6 +338,9 @@ impl TableLayout {
                 presence: presence_bit(&types, i).map(|bit| (bit as usize / 8, 1 << (bit % 8))),
             })
             .collect();
+        let ends = columns.iter().map(|column| column.offset + column.ty.size());
+        let begins = columns.iter().map(|column| column.offset).skip(1).chain([bytes]);
+        assert!(ends.eq(begins), "columns are in order and without gaps: {columns:?}");
         let ascending = schema.primary_key.iter().map(|&column| (column, false));
         let primary = KeyLayout::new(schema, "primary key", &columns, ascending)?;
         let partitioning = primary.placed_by(schema.partition_columns()).expect("checked to be in the key");

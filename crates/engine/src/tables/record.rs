@@ -153,6 +153,7 @@ impl Patches {
     /// The row `base` with the changes of `range`, to change it further.
     #[inline]
     pub fn row<'a>(&'a mut self, base: &'a [u8], range: &'a mut PatchRange) -> RowMut<'a> {
+        debug_assert!(range.start <= range.end && range.end as usize <= self.patches.len(), "{range:?}");
         RowMut { base, patches: self, range }
     }
 
@@ -187,6 +188,7 @@ impl Patches {
     /// Records `head` and then `tail` for `offset` of the row whose changes are `range`.
     fn set(&mut self, range: &mut PatchRange, offset: usize, head: &[u8], tail: &[u8]) {
         let len = head.len() + tail.len();
+        debug_assert!(offset + len <= u16::MAX.into(), "{len} bytes at {offset} of a row");
         let found = self.find(*range, offset);
         if let Some(i) = found
             && len <= self.patches[i].len as usize
@@ -198,6 +200,7 @@ impl Patches {
             bytes[head.len()..].copy_from_slice(tail);
             return;
         }
+        debug_assert!(u32::try_from(self.bytes.len()).is_ok(), "{} bytes of changes", self.bytes.len());
         let patch = Patch { offset: offset as u16, len: len as u16, at: self.bytes.len() as u32 };
         self.bytes.extend_from_slice(head);
         self.bytes.extend_from_slice(tail);
@@ -207,6 +210,7 @@ impl Patches {
                 self.move_to_end(range);
                 self.patches.push(patch);
                 range.end += 1;
+                debug_assert_eq!(range.end as usize, self.patches.len(), "a row's entries are contiguous");
             }
         }
     }
@@ -214,12 +218,14 @@ impl Patches {
     /// Records `bytes` for `offset` of the row whose changes are `range`, in one entry with all that they
     /// overlap.
     fn put(&mut self, range: &mut PatchRange, offset: usize, bytes: &[u8]) {
+        debug_assert!(!bytes.is_empty(), "an entry has bytes");
         let end = offset + bytes.len();
         let span = |patch: &Patch| (patch.offset as usize, patch.offset as usize + patch.len as usize);
         let meets = |patch: &Patch| span(patch).0 < end && offset < span(patch).1;
         let met = || self.patches[range.indices()].iter().filter(|patch| meets(patch)).map(span);
         let low = met().map(|span| span.0).fold(offset, usize::min);
         let high = met().map(|span| span.1).fold(end, usize::max);
+        debug_assert!(low <= offset && end <= high && high <= u16::MAX.into(), "{low}..{high} of a row");
         // Entries do not overlap, and each of these meets the new bytes: together they leave no hole.
         let at = self.bytes.len();
         self.bytes.resize(at + high - low, 0);
@@ -245,8 +251,10 @@ impl Patches {
     fn move_to_end(&mut self, range: &mut PatchRange) {
         if range.end as usize != self.patches.len() {
             let start = self.patches.len() as u32;
+            let len = range.len();
             self.patches.extend_from_within(range.indices());
             *range = PatchRange { start, end: self.patches.len() as u32 };
+            debug_assert_eq!(range.len(), len, "a row keeps its entries");
         }
     }
 }
@@ -307,7 +315,10 @@ impl Store for RowMut<'_> {
     #[inline]
     fn load<const N: usize>(&self, offset: usize) -> [u8; N] {
         match self.patches.get(*self.range, offset) {
-            Some(bytes) => fixed(bytes, 0),
+            Some(bytes) => {
+                debug_assert_eq!(bytes.len(), N, "a value of its column");
+                fixed(bytes, 0)
+            }
             None => fixed(self.base, offset),
         }
     }
@@ -315,7 +326,10 @@ impl Store for RowMut<'_> {
     #[inline]
     fn load_sized(&self, offset: usize, max: usize) -> &[u8] {
         match self.patches.get(*self.range, offset) {
-            Some(bytes) => &bytes[2..],
+            Some(bytes) => {
+                debug_assert!((2..=2 + max).contains(&bytes.len()), "{} bytes of at most {max}", bytes.len());
+                &bytes[2..]
+            }
             None => sized(self.base, offset, max),
         }
     }
@@ -329,6 +343,7 @@ impl Store for RowMut<'_> {
     #[inline]
     fn save_sized(&mut self, offset: usize, max: usize, bytes: &[u8]) {
         check_size(bytes, max);
+        debug_assert!(offset + 2 + max <= self.base.len(), "a column of a row of {}", self.base.len());
         self.patches.set(self.range, offset, &(bytes.len() as u16).to_le_bytes(), bytes);
     }
 }

@@ -239,7 +239,10 @@ impl TableSchema {
             self.check_key(&index.name, &columns, index.unique)?;
             self.check_partitioning(&index.name, index.partition_columns(), &columns)?;
         }
-        TableLayout::new(self)
+        let layout = TableLayout::new(self)?;
+        assert_eq!(layout.columns.len(), self.columns.len(), "each column has a place");
+        assert_eq!(layout.indexes.len(), self.indexes.len(), "each index has a layout");
+        Ok(layout)
     }
 
     fn check_names(&self) -> Result<(), SchemaError> {
@@ -291,6 +294,7 @@ impl TableSchema {
     }
 
     fn check_partitioning(&self, key: &str, by: &[usize], columns: &[usize]) -> Result<(), SchemaError> {
+        debug_assert!(!columns.is_empty(), "the key was checked before");
         self.check_key("partition by", by, false)?;
         match by.iter().find(|column| !columns.contains(column)) {
             Some(&outside) => Err(SchemaError::PartitionNotInKey {
