@@ -58,12 +58,15 @@ impl Relation {
     /// The partition of a key, of `partitions`.
     #[inline]
     pub fn partition_of(&self, key: &Key, partitions: u16) -> PartitionId {
-        self.partitioning.partition_of(key, partitions)
+        let partition = self.partitioning.partition_of(key, partitions);
+        debug_assert!(partition.0 < partitions, "{} has no partition {partition}", self.name);
+        partition
     }
 
     /// Where the row of a key is, if the relation has partitions.
     #[inline]
     pub fn at(&self, key: &Key, partitions: u16) -> At<'_> {
+        debug_assert_eq!(key.width(), self.key_words, "a key of {}", self.name);
         At::new(self, self.partition_of(key, partitions))
     }
 
@@ -178,7 +181,26 @@ impl Catalog {
                 });
             }
         }
-        Ok(Self { relations })
+        assert!(u16::try_from(relations.len()).is_ok(), "{} relations: an id has 16 bits", relations.len());
+        let is_in_place = |(at, relation): (usize, &Relation)| relation.id.index() == at;
+        assert!(relations.iter().enumerate().all(is_in_place), "ids follow from the order of declaration");
+        let catalog = Self { relations };
+        catalog.check_indexes();
+        Ok(catalog)
+    }
+
+    /// Makes sure that tables and indexes know one another.
+    fn check_indexes(&self) {
+        for relation in &self.relations {
+            let Kind::Index { of, layout } = &relation.kind else { continue };
+            let table = &self.relations[of.index()];
+            let its = table.table().map_or(&[][..], |(_, indexes)| indexes);
+            assert!(its.contains(&IndexId(relation.id)), "{}: an index of its table", relation.name);
+            let (name, key_bytes) = (&relation.name, 8 * table.key_words);
+            assert_eq!(relation.row_len, key_bytes, "{name}: an entry is the primary key of a row");
+            assert_eq!(relation.key_words, layout.key.words(), "{name}: keys of one width");
+            assert_eq!(relation.replicated, table.replicated, "{name}: an index is where its table is");
+        }
     }
 
     /// Has a relation that has partitions kept by another access method than rows.
@@ -199,7 +221,9 @@ impl Catalog {
     /// The relation with this id.
     #[inline]
     pub fn relation(&self, id: TableId) -> Result<&Relation, TxnError> {
-        self.relations.get(usize::from(id.0)).ok_or(TxnError::NoSuchTable { table: id })
+        let relation = self.relations.get(usize::from(id.0)).ok_or(TxnError::NoSuchTable { table: id })?;
+        debug_assert_eq!(relation.id, id, "a relation is found by its id");
+        Ok(relation)
     }
 
     /// All relations, by id.

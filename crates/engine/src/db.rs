@@ -115,6 +115,7 @@ impl Pod {
     /// refused.
     pub fn config_for(config: &PodConfig, catalog: &Catalog) -> PodConfig {
         let relations = catalog.relations().len() as u16;
+        assert_eq!(usize::from(relations), catalog.relations().len(), "an id has 16 bits");
         PodConfig {
             max_tables: config.max_tables.max(relations),
             content_hash: catalog.hash(),
@@ -152,7 +153,7 @@ impl Pod {
         let mapping = memory(plan.len())?;
         let len = mapping.len() as u64;
         superblock::format(&control_cx(&mapping, config.sync_mode), &config, len, over)?;
-        Ok(Self { mapping, plan, catalog })
+        Ok(Self::checked(mapping, plan, catalog))
     }
 
     /// Makes this pod's memory anew. What it holds is lost, and no host may be using it.
@@ -185,7 +186,15 @@ impl Pod {
         let found = superblock::open(&cx, len)?;
         let expected = Self::config_for(config.unwrap_or(found.config()), &catalog);
         let plan = superblock::open_as(&cx, len, &expected)?;
-        Ok(Self { mapping, plan, catalog })
+        Ok(Self::checked(mapping, plan, catalog))
+    }
+
+    /// A pod whose memory says that it is this one.
+    fn checked(mapping: Arc<Mapping>, plan: Plan, catalog: Arc<Catalog>) -> Self {
+        assert!(plan.len() <= mapping.len() as u64, "{} bytes of {}", plan.len(), mapping.len());
+        assert_eq!(plan.config().content_hash, catalog.hash(), "the pod has these tables");
+        assert!(usize::from(plan.config().max_tables) >= catalog.relations().len(), "and room for them");
+        Self { mapping, plan, catalog }
     }
 
     /// Where everything lies, and the configuration.
@@ -227,6 +236,8 @@ impl Pod {
     ) -> Result<Host<M>, DbError> {
         let memory = over(NativeHost::new(self.mapping.clone(), self.plan.config().sync_mode, host));
         assert_eq!(memory.host(), host, "the memory is another host's");
+        let files_of = options.storage.as_ref().map(|storage| storage.directory.host());
+        assert!(files_of.is_none_or(|of| of == host), "host {} joins with files of {files_of:?}", host.0);
         let cx = memory.cx(SERVICE_WORKER, options.seed);
         let joining = membership::join(&cx, &self.plan, cx.process())?;
         // Only pods with logs take a silent host for dead.
@@ -250,6 +261,7 @@ impl Pod {
                 return Err(failed);
             }
         };
+        assert_eq!(log.is_some(), options.storage.is_some(), "who has storage keeps a log");
         let mut engine_options = options.engine;
         let mut checkpointer = None;
         if let (Some(storage), Some(log)) = (options.storage, log) {
@@ -261,6 +273,7 @@ impl Pod {
         let member = joining.finish(&cx)?;
         (options.waits_for)("room for its indexes");
         let engine = RowHost::new(&cx, &self.plan, self.catalog.clone(), member, engine_options)?;
+        assert_eq!((engine.id(), checkpointer.is_some()), (host, heart.is_some()), "a host with all of it");
         let engine = Arc::new(engine);
         heart.iter().for_each(|heart| heart.serve(&engine));
         let shipped = engine.clone();
@@ -512,6 +525,7 @@ impl<M: HostMemory> Host<M> {
         plan: &recovery::Plan,
         workers: u8,
     ) -> Result<Loaded, DbError> {
+        assert!(workers > 0, "somebody reads the files");
         let directories = data.look_all()?;
         let engine = self.crew.engine.clone();
         let loading = Loading::new(plan, &*engine);

@@ -6,7 +6,9 @@ use liger_pod::plan::PartitionId;
 
 /// The file name of segment `number`; names sort like numbers.
 pub fn segment_name(number: u32) -> String {
-    format!("log-{number:010}")
+    let name = format!("log-{number:010}");
+    debug_assert_eq!(name.len(), "log-".len() + 10, "names sort like numbers");
+    name
 }
 
 /// The number of the segment of this name, if it is one's.
@@ -17,7 +19,9 @@ pub fn segment_number(name: &str) -> Option<u32> {
 
 /// Name of the image of `partition` in checkpoint `number`.
 pub fn image_name(number: u64, partition: PartitionId) -> String {
-    format!("image-{number}-{partition}")
+    let name = format!("image-{number}-{partition}");
+    debug_assert_eq!(image_numbers(&name), Some((number, partition)), "a name tells what it names");
+    name
 }
 
 /// The checkpoint and the partition that an image's name tells.

@@ -99,6 +99,15 @@ impl Conflict {
     }
 }
 
+// Counted by their place.
+const _: () = {
+    let mut at = 0;
+    while at < Conflict::ALL.len() {
+        assert!(Conflict::ALL[at].index() == at, "reasons are listed in the order of their numbers");
+        at += 1;
+    }
+};
+
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

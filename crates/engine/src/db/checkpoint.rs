@@ -81,6 +81,7 @@ impl<M: HostMemory> CheckpointDesk<M> {
     fn take_while(&self, goes_on: impl Fn() -> Result<(), DbError>) -> Result<(), DbError> {
         let cx = self.memory.cx(SERVICE_WORKER, self.seed);
         let order = self.with(Checkpointer::order)?;
+        assert!(order > 0, "orders are numbered from 1");
         cx.fence();
         cx.ring(self.bell);
         loop {

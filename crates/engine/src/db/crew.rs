@@ -34,7 +34,8 @@ struct Done<'a>(&'a AtomicU32);
 
 impl Drop for Done<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
+        let running = self.0.fetch_sub(1, Ordering::Release);
+        debug_assert!(running > 0 || std::thread::panicking(), "a worker's work is done once");
     }
 }
 
@@ -50,6 +51,7 @@ pub struct Crew<E: HostEngine, M: HostMemory = NativeHost> {
 impl<E: HostEngine, M: HostMemory> Crew<E, M> {
     /// Starts to answer other hosts for an engine that has become a member.
     pub(super) fn start(pod: Pod, memory: M, engine: Arc<E>, seed: u64) -> Self {
+        assert_eq!(engine.id(), memory.host(), "an engine works through its own host's memory");
         let served = engine.clone();
         let attend = move |cx: &_| {
             let _fuse = Fuse(&*served);
@@ -122,6 +124,7 @@ impl<E: HostEngine, M: HostMemory> Crew<E, M> {
             }
             result
         });
+        assert_eq!(ran.len(), usize::from(threads), "what each thread came to");
         ran.into_iter().filter_map(Result::transpose).collect()
     }
 
@@ -189,6 +192,7 @@ impl<M: HostMemory> Crew<RowHost, M> {
         self.engine.lend(&workers, u8::MAX);
         let (memory, engine) = (self.memory.clone(), self.engine.clone());
         let cx = memory.cx(WorkerId(workers.start), self.seed);
+        assert!(!workers.is_empty(), "nobody is lent: {workers:?}");
         let tokens = workers.map(|worker| WorkerToken::new(&cx, &engine, WorkerId(worker))).collect();
         (Borrowing { memory, engine, seed: AtomicU64::new(self.seed) }, tokens)
     }

@@ -23,6 +23,7 @@ impl Heart {
     /// Starts to beat for a host that joins.
     pub(super) fn start<M: HostMemory>(memory: &M, plan: &Plan, joining: &Joining, seed: u64) -> Self {
         let engine = Arc::<OnceLock<Arc<RowHost>>>::default();
+        assert!(plan.has_log(), "only in pods with logs a silent host is taken for dead");
         let (pulse, beating) = (joining.pulse(), engine.clone());
         let beat_ns = (plan.config().lease_ns / 24).min(LONGEST_NS);
         let first = Once::new();

@@ -81,6 +81,7 @@ impl HostStorage {
     /// Sets how many bytes of the host's log a recovery may have to read ([`CheckpointOptions`]): checkpoints
     /// are taken as often as that needs.
     pub fn set_replay_bytes(&mut self, replay_bytes: u64) {
+        assert!(replay_bytes > 0, "a log has bytes");
         self.checkpoints.replay_bytes = replay_bytes;
         self.log.segment_bytes = self.checkpoints.segment_bytes();
     }
@@ -94,6 +95,7 @@ impl DataDirectory {
     pub fn create<F: Fabric>(cx: &Cx<F>, path: &Path, identity: Identity) -> Result<Self, StorageError> {
         let data = Self { path: path.to_owned(), identity, read: Arc::default() };
         // Makes the directory itself; nobody holds it for longer.
+        assert!(identity.hosts > 0, "a pod has a host");
         drop(Disk::native(path)?);
         if data.manifest(cx)?.is_some() {
             return Err(StorageError::HoldsPod { path: path.to_owned() });
@@ -184,6 +186,7 @@ impl DataDirectory {
         let held = self.hold_all()?;
         let mut reading = recovery::Reading::begin(cx, &held, &self.identity)?;
         let salvaged = recovery::salvage::salvage(cx, memory, &held, &mut reading, dead)?;
+        assert_eq!(held.len(), usize::from(self.identity.hosts), "the folders of all hosts are held");
         Ok((held, reading, salvaged))
     }
 
