@@ -29,13 +29,18 @@ impl<'p> Exec<'p> {
     }
 
     pub(super) fn add(&self, call: &'p AggregateCall, running: &mut Running, env: &Env<'_>) -> Result<()> {
-        if !self.holds(call.filter.as_ref(), env)? {
+        if call.filter.is_some() && !self.holds(call.filter.as_ref(), env)? {
             return Ok(());
         }
-        let args = self.eval_list(&call.args, env)?;
         if call.order.is_empty() && call.distinct.is_empty() {
-            return running.state.add(&self.ctx.for_call(&call.head.types, call.head.result), &args);
+            let ctx = self.ctx.for_call(&call.head.types, call.head.result);
+            return match call.args.as_slice() {
+                [] => running.state.add(&ctx, &[]),
+                [one] => running.state.add(&ctx, &[self.eval(one, env)?]),
+                all => running.state.add(&ctx, &self.eval_list(all, env)?),
+            };
         }
+        let args = self.eval_list(&call.args, env)?;
         if running.seen.as_mut().is_some_and(|seen| !seen.number(&args).1) {
             return Ok(());
         }
@@ -75,9 +80,18 @@ impl<'p> Exec<'p> {
         let mut maps: Vec<RowMap> = group.sets.iter().map(|_| RowMap::new(types.clone())).collect();
         let mut groups: Vec<Vec<Vec<Running>>> = group.sets.iter().map(|_| Vec::new()).collect();
         let fresh = || group.aggregates.iter().map(|call| self.running(call)).collect::<Result<Vec<_>>>();
+        let one = types.is_empty() && group.sets.len() == 1;
         self.run_node(node, row, outer, &mut |row| {
             self.yield_point()?;
             let env = Env { row, outer };
+            if one && let [all] = groups[0].as_mut_slice() {
+                return group
+                    .aggregates
+                    .iter()
+                    .zip(all)
+                    .try_for_each(|(call, it)| self.add(call, it, &env))
+                    .map(|()| true);
+            }
             let keys = group.keys.iter().map(|(expr, _)| self.eval(expr, &env)).collect::<Result<Row>>()?;
             for (at, set) in group.sets.iter().enumerate() {
                 let number = if set.len() == keys.len() {

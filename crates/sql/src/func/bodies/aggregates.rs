@@ -30,7 +30,7 @@ pub(super) fn find(name: &str) -> Option<Body> {
         "bit_xor" => {
             |_| Ok(Box::new(Fold { state: Value::Null, step: |a, b| bits(a, b, "XOR", |a, b| a ^ b) }))
         }
-        "string_agg" => |_| Ok(Box::new(Joined(None))),
+        "string_agg" => |_| Ok(Box::new(Joined::Nothing)),
         "array_agg" => |ctx| Ok(Box::new(Collected { element: argument(ctx, 0), values: None })),
         "json_agg" => |_| Ok(Box::new(JsonList { made: String::new(), is_b: false, values: None })),
         "jsonb_agg" => |_| Ok(Box::new(JsonList { made: String::new(), is_b: true, values: None })),
@@ -253,28 +253,37 @@ fn bits(a: &Value, b: &Value, name: &str, op: fn(i64, i64) -> i64) -> Result<Val
 }
 
 /// string_agg of texts or byte strings.
-struct Joined(Option<Value>);
+enum Joined {
+    Nothing,
+    Text(String),
+    Bytes(Vec<u8>),
+}
 
 impl Accumulator for Joined {
     fn add(&mut self, _: &EvalContext<'_>, arguments: &[Value]) -> Result<()> {
-        let joined = match (self.0.take(), &arguments[0], &arguments[1]) {
-            (so_far, Value::Null, _) => so_far,
-            (None, first, _) => Some(first.clone()),
-            (Some(Value::Bytea(so_far)), Value::Bytea(bytes), separator) => {
-                let separator: &[u8] = if separator.is_null() { &[] } else { super::bytea(separator) };
-                Some(Value::bytea([&so_far[..], separator, &bytes[..]].concat()))
+        match (&mut *self, &arguments[0], &arguments[1]) {
+            (_, Value::Null, _) => {}
+            (Joined::Nothing, Value::Bytea(bytes), _) => *self = Joined::Bytes(bytes.to_vec()),
+            (Joined::Nothing, first, _) => *self = Joined::Text(text(first).to_owned()),
+            (Joined::Bytes(so_far), piece, separator) => {
+                for part in [separator, piece].into_iter().filter(|part| !part.is_null()) {
+                    so_far.extend_from_slice(super::bytea(part));
+                }
             }
-            (Some(so_far), piece, separator) => {
-                let separator = separator.as_str().unwrap_or("");
-                Some(Value::text([text(&so_far), separator, text(piece)].concat()))
+            (Joined::Text(so_far), piece, separator) => {
+                so_far.push_str(separator.as_str().unwrap_or(""));
+                so_far.push_str(text(piece));
             }
-        };
-        self.0 = joined;
+        }
         Ok(())
     }
 
     fn finish(&self, _: &EvalContext<'_>) -> Result<Value> {
-        Ok(self.0.clone().unwrap_or(Value::Null))
+        Ok(match self {
+            Joined::Nothing => Value::Null,
+            Joined::Text(joined) => Value::text(joined.as_str()),
+            Joined::Bytes(joined) => Value::bytea(joined.as_slice()),
+        })
     }
 }
 

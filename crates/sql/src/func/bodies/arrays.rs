@@ -194,9 +194,11 @@ fn push(ctx: &EvalContext<'_>, to: &Value, element: &Value, in_front: bool) -> R
             "argument must be empty or one-dimensional array",
         ));
     }
-    let mut elements = array.elements.clone();
     let lower = array.dimensions.first().map_or(1, |d| d.lower);
-    elements.insert(if in_front { 0 } else { elements.len() }, element.clone());
+    let mut elements = Vec::with_capacity(array.elements.len() + 1);
+    elements.extend(in_front.then(|| element.clone()));
+    elements.extend_from_slice(&array.elements);
+    elements.extend((!in_front).then(|| element.clone()));
     made(array.element, vec![Dimension { len: elements.len() as i32, lower }], elements)
 }
 
