@@ -45,6 +45,48 @@ fn alternatives_of_ranges_are_looked_up() {
     assert!(!has(&plan("id = 5 and (k < 1 or k > 5)"), "BitmapOr"));
 }
 
+/// What PostgreSQL has no plan for, or another one: what is kept by hash or by values, and what an index
+/// finds.
+#[test]
+fn queries_that_look_outside_are_shown_as_they_are_answered() {
+    let mut session = LocalSession::new(Memory::default(), start(), Box::new(Fixed)).expect("it opens");
+    answer(
+        &mut session,
+        "create table t (k int, v int); create table u (x int, y int); create index u_y on u (y)",
+    );
+    let mut plan =
+        |sql: &str| answer(&mut session, &format!("explain (costs off) {sql} /* order by */")).join("\n");
+    let counted = [
+        "Seq Scan on t",
+        "  SubPlan 1",
+        "    ->  Memoize",
+        "          Cache Key: t.v",
+        "          Cache Mode: binary",
+        "          ->  Aggregate",
+        "                ->  ",
+    ]
+    .join("\n");
+    let by_hash = plan("select (select count(*) from u where u.x = t.v) from t");
+    let hash = ["Hash", "Hash Cond: (t.v = u.x)", "->  Seq Scan on u"].join("\n                      ");
+    assert_eq!(by_hash, format!("{counted}{hash}"));
+    let by_index = plan("select (select count(*) from u where u.y = t.v) from t");
+    assert!(by_index.starts_with(&format!("{counted}Index Scan using u_y on u")), "{by_index}");
+    let by_values = plan("select (select count(*) from u where u.x > t.v) from t");
+    assert!(by_values.starts_with(&format!("{counted}Seq Scan on u")), "{by_values}");
+    for each in ["for update", "where random() > 2 and u.x = t.v"] {
+        let run = plan(&format!("select array(select x from u {each}) from t"));
+        assert!(!run.contains("Memoize") && !run.contains("Hash"), "{run}");
+    }
+    let semi = plan("select k from t where exists (select 1 from u where u.x = t.v)");
+    assert!(semi.starts_with("Hash Semi Join\n  Hash Cond: (t.v = u.x)"), "{semi}");
+    let probed = plan("select k from t where exists (select 1 from u where u.y = t.v)");
+    assert!(!probed.contains("Hash") && probed.contains("Index Scan using u_y on u"), "{probed}");
+    let looked_up = plan("select x from u where y in (select v from t)");
+    assert!(looked_up.contains("Index Cond: (y = ANY ($0))"), "{looked_up}");
+    let ranged = plan("select t.k from t, u where u.x = t.v and u.y < 5");
+    assert!(ranged.starts_with("Hash Join") && ranged.contains("Index Scan using u_y on u"), "{ranged}");
+}
+
 #[test]
 fn copy_takes_no_text_that_is_too_long_for_a_domain() {
     let mut session = LocalSession::new(Memory::default(), start(), Box::new(Fixed)).expect("it opens");

@@ -254,7 +254,7 @@ impl Binder<'_> {
         let left = Box::new(self.argument(left, head.types[0])?.expr);
         let vector = matches!(array.ty.oid, oid::INT2VECTOR | oid::OIDVECTOR) && element == head.types[1];
         let array = if vector { array } else { self.argument(array, self.types().array_of(head.types[1]))? };
-        Ok(boolean(Expr::AnyArray { head, left, array: Box::new(array.expr), all }, pos))
+        Ok(boolean(Expr::AnyArray { head, left, array: Box::new(array.expr), all, cache: None }, pos))
     }
 
     #[allow(clippy::too_many_arguments, reason = "the parts of the construct")]

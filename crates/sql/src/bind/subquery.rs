@@ -10,7 +10,7 @@ use crate::tree::{Expr, Query, Subquery, SubqueryKind};
 use crate::types::{Type, oid};
 
 fn subquery(kind: SubqueryKind, query: Query) -> Expr {
-    Expr::Subquery(Box::new(Subquery { kind, query, cache: None }))
+    Expr::Subquery(Box::new(Subquery { kind, query, cache: None, memo: None }))
 }
 
 const ROWS_COMPARED: &str = "Compare with =, <>, <, <=, > or >=.";

@@ -67,7 +67,7 @@ impl Binder<'_> {
             }
             let listed = cte.columns.iter().map(|name| name.text.clone()).collect();
             let (name, materialized) = (cte.name.text.clone(), cte.materialized);
-            bound.push(Cte { id, name, listed, materialized, eager: false, reads, kind });
+            bound.push(Cte { id, name, listed, materialized, eager: false, once: false, reads, kind });
         }
         Ok(bound)
     }

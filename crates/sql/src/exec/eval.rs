@@ -1,19 +1,18 @@
 //! Evaluation of expressions.
 use std::cmp::Ordering;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use super::{Env, Exec, Row};
 use crate::error::{Result, SqlError, SqlState};
-use crate::tree::{Const, DomainCheck, Expr, Head, RowOp, Subquery, SubqueryKind};
+use crate::tree::{Const, DomainCheck, Expr, Head, RowOp};
 use crate::types::cast::{apply_modifier, cast_value};
 use crate::types::value::{Array, Dimension, Record, Value};
 use crate::types::{Oid, order};
 
 /// Three-valued: NULL is `None`.
-type Truth = Option<bool>;
+pub(super) type Truth = Option<bool>;
 
-fn truth(truth: Truth) -> Value {
+pub(super) fn truth(truth: Truth) -> Value {
     truth.map_or(Value::Null, Value::Bool)
 }
 
@@ -73,7 +72,9 @@ impl<'p> Exec<'p> {
                 }
                 cast_value(&self.ctx, path, *source, *target, *explicit, &value)
             }
-            Expr::AnyArray { head, left, array, all } => self.any_array(head, left, array, *all, env),
+            Expr::AnyArray { head, left, array, all, cache } => {
+                self.any_array(head, left, (array, *cache), *all, env)
+            }
             Expr::InList { head, left, list, negated } => {
                 let found = self.in_list(head, left, list, env)?;
                 Ok(truth(found.map(|found| found != *negated)))
@@ -119,19 +120,6 @@ impl<'p> Exec<'p> {
         }
     }
 
-    fn in_list(&self, head: &'p Head, left: &'p Expr, list: &'p [Expr], env: &Env<'_>) -> Result<Truth> {
-        let left = self.eval(left, env)?;
-        let mut found = Some(false);
-        for item in list {
-            match self.test(head, left.clone(), self.eval(item, env)?)? {
-                Some(true) => return Ok(Some(true)),
-                None => found = None,
-                Some(false) => {}
-            }
-        }
-        Ok(found)
-    }
-
     pub(crate) fn eval_list(&self, list: &'p [Expr], env: &Env<'_>) -> Result<Row> {
         list.iter().map(|expr| self.eval(expr, env)).collect()
     }
@@ -164,6 +152,7 @@ impl<'p> Exec<'p> {
     }
 
     pub(crate) fn apply(&self, head: &Head, values: &[Value]) -> Result<Value> {
+        self.calls.set(self.calls.get() + 1);
         head.function.call(&self.ctx.for_call(&head.types, head.result), values)
     }
 
@@ -231,27 +220,6 @@ impl<'p> Exec<'p> {
             }
         }
         Ok(best)
-    }
-
-    fn any_array(
-        &self,
-        head: &'p Head,
-        left: &'p Expr,
-        array: &'p Expr,
-        all: bool,
-        env: &Env<'_>,
-    ) -> Result<Value> {
-        let left = self.eval(left, env)?;
-        let Value::Array(array) = self.eval(array, env)? else { return Ok(Value::Null) };
-        let mut result = Some(all);
-        for element in &array.elements {
-            match self.test(head, left.clone(), element.clone())? {
-                Some(value) if value != all => return Ok(Value::Bool(!all)),
-                None => result = None,
-                Some(_) => {}
-            }
-        }
-        Ok(truth(result))
     }
 
     fn compare_rows(
@@ -413,75 +381,6 @@ impl<'p> Exec<'p> {
         let dimensions = ranges.iter().map(size).collect();
         Ok(Value::Array(Arc::new(Array { element: array.element, dimensions, elements })))
     }
-
-    /// The rows of a query within an expression; kept where they are always the same.
-    fn subquery_rows(&self, subquery: &'p Subquery, env: &Env<'_>, most: usize) -> Result<Rc<Vec<Row>>> {
-        if let Some(cache) = subquery.cache
-            && let Some(rows) = &self.caches.borrow()[cache]
-        {
-            return Ok(rows.clone());
-        }
-        let mut rows = Vec::new();
-        self.run_some(&subquery.query, Some(env), most, &mut |row| {
-            rows.push(row);
-            Ok(rows.len() < most)
-        })?;
-        let rows = Rc::new(rows);
-        if let Some(cache) = subquery.cache {
-            self.caches.borrow_mut()[cache] = Some(rows.clone());
-        }
-        Ok(rows)
-    }
-
-    fn subquery(&self, subquery: &'p Subquery, env: &Env<'_>) -> Result<Value> {
-        match &subquery.kind {
-            SubqueryKind::Exists => Ok(Value::Bool(!self.subquery_rows(subquery, env, 1)?.is_empty())),
-            SubqueryKind::Scalar(column) => {
-                let rows = self.subquery_rows(subquery, env, 2)?;
-                if rows.len() > 1 {
-                    let message = "more than one row returned by a subquery used as an expression";
-                    return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, message));
-                }
-                Ok(rows.first().map_or(Value::Null, |row| row[*column].clone()))
-            }
-            SubqueryKind::Array(element) => {
-                let rows = self.subquery_rows(subquery, env, usize::MAX)?;
-                let values: Row = rows.iter().map(|row| row[0].clone()).collect();
-                // A vector is one value.
-                let is_vector =
-                    matches!(*element, crate::types::oid::INT2VECTOR | crate::types::oid::OIDVECTOR);
-                let nested = !is_vector && values.iter().any(|value| matches!(value, Value::Array(_)));
-                if nested { nest(*element, values) } else { Ok(Value::array(*element, values)) }
-            }
-            SubqueryKind::Any { left, heads, all, negated } => {
-                let left = self.eval_list(left, env)?;
-                let rows = self.subquery_rows(subquery, env, usize::MAX)?;
-                let mut result = Some(*all);
-                for row in rows.iter() {
-                    let mut equal = Some(true);
-                    for ((head, l), r) in heads.iter().zip(&left).zip(row) {
-                        match self.test(head, l.clone(), r.clone())? {
-                            Some(false) => {
-                                equal = Some(false);
-                                break;
-                            }
-                            None => equal = None,
-                            Some(true) => {}
-                        }
-                    }
-                    match equal {
-                        Some(value) if value != *all => {
-                            result = Some(!*all);
-                            break;
-                        }
-                        None => result = None,
-                        Some(_) => {}
-                    }
-                }
-                Ok(truth(result.map(|found| found != *negated)))
-            }
-        }
-    }
 }
 
 fn level<'e>(env: &'e Env<'e>, depth: u16) -> &'e Env<'e> {
@@ -493,7 +392,7 @@ fn level<'e>(env: &'e Env<'e>, depth: u16) -> &'e Env<'e> {
 }
 
 /// Arrays of one shape as one array of one more dimension.
-fn nest(element: Oid, values: Row) -> Result<Value> {
+pub(super) fn nest(element: Oid, values: Row) -> Result<Value> {
     let mismatch = || {
         let message = "multidimensional arrays must have array expressions with matching dimensions";
         SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, message)

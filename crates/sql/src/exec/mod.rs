@@ -10,6 +10,9 @@ mod copy;
 mod define;
 mod engine;
 mod eval;
+mod hashed;
+mod join;
+mod kept;
 mod measure;
 pub mod memory;
 mod notify;
@@ -24,6 +27,7 @@ mod session;
 mod signal;
 mod sleep;
 pub mod store;
+mod subquery;
 mod system;
 pub(crate) mod system_tables;
 mod table;
@@ -33,13 +37,14 @@ pub use engine::SqlHost;
 pub use pooled::EngineDatabase;
 pub use session::LocalSession;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 pub use system::Surroundings;
 
 use crate::error::Result;
 use crate::func::EvalContext;
 use crate::session::Interrupt;
-use crate::tree::{CteKind, Expr};
+use crate::tree::{Cte, Expr};
 use crate::types::value::Value;
 use store::Store;
 use table::BATCH_FIRST;
@@ -80,9 +85,11 @@ pub(crate) struct Exec<'p> {
     pub(crate) params: &'p [Value],
     pub(crate) interrupt: &'p Interrupt,
     pub(crate) search_path: &'p [String],
-    caches: RefCell<Vec<Option<Rc<Vec<Row>>>>>,
+    caches: RefCell<Vec<kept::Kept>>,
+    /// Lists that IN and ANY search, by their addresses in the plan.
+    searched: RefCell<BTreeMap<usize, subquery::Searched>>,
     cte_rows: RefCell<Vec<Option<Rc<Vec<Row>>>>>,
-    cte_kinds: RefCell<Vec<Option<&'p CteKind>>>,
+    ctes: RefCell<Vec<Option<&'p Cte>>>,
     case: RefCell<Vec<Value>>,
     sets: RefCell<Vec<Value>>,
     pub(crate) waiting: RefCell<Vec<Waiting>>,
@@ -92,6 +99,8 @@ pub(crate) struct Exec<'p> {
     own: own::OwnChanges,
     /// How deep actions of foreign keys call one another.
     depth: Cell<usize>,
+    /// Functions called and conditions checked.
+    calls: Cell<u64>,
     /// What the nodes do is charged to them.
     pub(crate) meter: Option<Rc<measure::Meter>>,
 }
@@ -111,15 +120,17 @@ impl<'p> Exec<'p> {
             params,
             interrupt,
             search_path,
-            caches: RefCell::new(vec![None; sizes.0]),
+            caches: RefCell::new(vec![kept::Kept::default(); sizes.0]),
+            searched: RefCell::default(),
             cte_rows: RefCell::new(vec![None; sizes.1]),
-            cte_kinds: RefCell::new(vec![None; sizes.1]),
+            ctes: RefCell::new(vec![None; sizes.1]),
             case: RefCell::default(),
             sets: RefCell::default(),
             waiting: RefCell::default(),
             first_batch: Cell::new(BATCH_FIRST),
             own: own::OwnChanges::default(),
             depth: Cell::new(0),
+            calls: Cell::new(0),
             meter: None,
         }
     }
@@ -127,6 +138,7 @@ impl<'p> Exec<'p> {
     /// At every row of every loop: learns that the statement shall end, and lets others have its worker.
     #[inline]
     fn yield_point(&self) -> Result<()> {
+        self.calls.set(self.calls.get() + 1);
         self.store.lend();
         self.interrupt.check()
     }
@@ -155,6 +167,14 @@ impl<'p> Exec<'p> {
     pub(crate) fn count(&self, query: &crate::tree::Query, part: usize) {
         if let Some(meter) = &self.meter {
             meter.count(measure::address(query) + part);
+        }
+    }
+}
+
+impl Drop for Exec<'_> {
+    fn drop(&mut self) {
+        if let Some(observed) = self.store.observed() {
+            observed.called(self.calls.get());
         }
     }
 }

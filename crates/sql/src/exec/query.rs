@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+use super::kept::Kept;
 use super::measure::{BODY, DISTINCT, GROUPED, address};
 use super::rows::{self, RowMap};
 use super::store::{Found, named};
@@ -187,7 +188,7 @@ impl<'p> Exec<'p> {
 
     pub(crate) fn ctes(&self, ctes: &'p [Cte], outer: Option<&Env<'_>>) -> Result<()> {
         for cte in ctes {
-            self.cte_kinds.borrow_mut()[cte.id] = Some(&cte.kind);
+            self.ctes.borrow_mut()[cte.id] = Some(cte);
             self.cte_rows.borrow_mut()[cte.id] = None;
             if cte.eager {
                 self.keep_cte(cte, outer)?;
@@ -232,16 +233,16 @@ impl<'p> Exec<'p> {
             }
             return Ok(true);
         }
-        let kind = self.cte_kinds.borrow()[id].expect("a WITH query is run inside of its query");
+        let cte = self.ctes.borrow()[id].expect("a WITH query is run inside of its query");
         let mut rows = Vec::new();
         let mut more = true;
-        self.run_cte(id, kind, None, &mut |row| {
-            rows.push(row.clone());
+        self.run_cte(id, &cte.kind, None, &mut |row| {
+            rows.extend((!cte.once).then(|| row.clone()));
             more = emit(row)?;
             Ok(more)
         })?;
         if more {
-            self.cte_rows.borrow_mut()[id] = Some(Rc::new(rows));
+            self.cte_rows.borrow_mut()[id] = (!cte.once).then(|| Rc::new(rows));
         }
         Ok(more)
     }
@@ -293,7 +294,7 @@ impl<'p> Exec<'p> {
             let working = Rc::new(std::mem::take(&mut round));
             self.cte_rows.borrow_mut()[id] = Some(working);
             // What the step keeps of queries in it may depend on the working rows.
-            self.caches.borrow_mut().iter_mut().for_each(|cache| *cache = None);
+            self.caches.borrow_mut().fill(Kept::default());
             query = step;
         }
     }

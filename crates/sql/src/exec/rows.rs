@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 use super::Row;
+use super::hashed::Buckets;
 use crate::error::Result;
 use crate::session::Interrupt;
 use crate::tree::{Body, DistinctOn, Query, SortKey};
@@ -30,35 +30,34 @@ pub(crate) fn hash(types: &[Oid], row: &[Value]) -> u64 {
 /// Numbers for rows that are the same in their first columns.
 pub(crate) struct RowMap {
     types: Vec<Oid>,
-    buckets: BTreeMap<u64, Vec<usize>>,
+    buckets: Buckets,
     rows: Vec<Row>,
 }
 
 impl RowMap {
     pub(crate) fn new(types: Vec<Oid>) -> RowMap {
-        RowMap { types, buckets: BTreeMap::new(), rows: Vec::new() }
+        RowMap { types, buckets: Buckets::default(), rows: Vec::new() }
     }
 
     /// The row's number, and whether it is new.
     pub(crate) fn number(&mut self, row: &[Value]) -> (usize, bool) {
         let key = &row[..self.types.len()];
-        let bucket = self.buckets.entry(hash(&self.types, key)).or_default();
-        let equal =
-            |other: &Row| self.types.iter().zip(other.iter().zip(key)).all(|(ty, (a, b))| same(*ty, a, b));
-        if let Some(number) = bucket.iter().find(|number| equal(&self.rows[**number])) {
-            return (*number, false);
+        let hash = hash(&self.types, key);
+        if let Some(number) = self.with(hash, key) {
+            return (number, false);
         }
-        let number = self.rows.len();
-        bucket.push(number);
         self.rows.push(key.to_vec());
-        (number, true)
+        (self.buckets.add(hash), true)
     }
 
     pub(crate) fn find(&self, row: &[Value]) -> Option<usize> {
-        let bucket = self.buckets.get(&hash(&self.types, row))?;
+        self.with(hash(&self.types, row), row)
+    }
+
+    fn with(&self, hash: u64, row: &[Value]) -> Option<usize> {
         let equal =
             |other: &Row| self.types.iter().zip(other.iter().zip(row)).all(|(ty, (a, b))| same(*ty, a, b));
-        bucket.iter().copied().find(|number| equal(&self.rows[*number]))
+        self.buckets.of(hash).find(|number| equal(&self.rows[*number]))
     }
 
     pub(crate) fn into_rows(self) -> Vec<Row> {

@@ -3,15 +3,15 @@
 //! Rows are not copied between the parts of a join: each part writes its slots of the level's one row and
 //! calls what comes next.
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use super::join::clear;
 use super::measure;
-use super::rows::{hash, same};
 use super::store::{Cursor, Edge, Purpose, Range, RowKey, name_of};
 use super::{Env, Exec, Row};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::LockWait;
-use crate::plan::{HashJoin, HashKind, KeyPart, Node, Path, Scan};
+use crate::plan::{KeyPart, Node, Path, Scan};
 use crate::storage::access::is_conflict;
 use crate::tree::{Expr, SetCall};
 use crate::types::value::Value;
@@ -86,20 +86,24 @@ impl<'p> Exec<'p> {
             Node::Scan(scan) => self.scan(scan, row, outer, next),
             Node::System { table, at, filter, .. } => {
                 let rows = self.ctx.system.relation_rows(*table)?;
-                self.each(rows, *at, filter.as_ref(), row, outer, next)
+                self.each(&rows, *at, filter.as_ref(), row, outer, next)
             }
-            Node::Query { query, lateral, at, filter, cache, .. } => {
+            Node::Query { query, lateral, at, filter, cache, memo, .. } => {
                 if let Some(cache) = cache {
                     return self.cached_query(*cache, query, *at, filter.as_ref(), row, outer, next);
                 }
-                let mut rows = Vec::new();
                 let visible = if *lateral { row.clone() } else { Row::new() };
                 let env = Env { row: &visible, outer };
+                if let Some(memo) = memo {
+                    let rows = self.memoized(memo, query, &env, &env, usize::MAX)?;
+                    return self.each(&rows, *at, filter.as_ref(), row, outer, next);
+                }
+                let mut rows = Vec::new();
                 self.run_query(query, Some(&env), &mut |found| {
                     rows.push(found);
                     Ok(true)
                 })?;
-                self.each(rows, *at, filter.as_ref(), row, outer, next)
+                self.each(&rows, *at, filter.as_ref(), row, outer, next)
             }
             Node::Cte { id, at, width, filter } => self.scan_cte(*id, &mut |found| {
                 row[*at..*at + width].clone_from_slice(&found[..*width]);
@@ -112,7 +116,7 @@ impl<'p> Exec<'p> {
                     return self.series(call, *ordinality, (*at, *width), filter.as_ref(), row, outer, next);
                 }
                 let rows = self.function_rows(calls, *ordinality, *width, row, outer)?;
-                self.each(rows, *at, filter.as_ref(), row, outer, next)
+                self.each(&rows, *at, filter.as_ref(), row, outer, next)
             }
             Node::Loop { outer: first, inner, on, left, inner_slots } => {
                 self.run_node(first, row, outer, &mut |row| {
@@ -132,6 +136,7 @@ impl<'p> Exec<'p> {
                 })
             }
             Node::Hash(join) => self.hash_join(join, row, outer, next),
+            Node::Keyed(keyed) => self.keyed(keyed, row, outer, next),
             Node::Filter { node, filter } => self.run_node(node, row, outer, &mut |row| {
                 if self.holds(Some(filter), &Env { row, outer })? { next(row) } else { Ok(true) }
             }),
@@ -140,7 +145,7 @@ impl<'p> Exec<'p> {
 
     fn each(
         &self,
-        rows: Vec<Row>,
+        rows: &[Row],
         at: usize,
         filter: Option<&'p Expr>,
         row: &mut Row,
@@ -148,8 +153,7 @@ impl<'p> Exec<'p> {
         next: Next<'_>,
     ) -> Result<bool> {
         for found in rows {
-            let end = at + found.len();
-            row.splice(at..end, found);
+            row[at..at + found.len()].clone_from_slice(found);
             if self.holds(filter, &Env { row, outer })? && !next(row)? {
                 return Ok(false);
             }
@@ -168,9 +172,9 @@ impl<'p> Exec<'p> {
         outer: Option<&Env<'_>>,
         next: Next<'_>,
     ) -> Result<bool> {
-        let kept = self.caches.borrow()[cache].clone();
+        let kept = self.caches.borrow()[cache].rows.clone();
         if let Some(rows) = kept {
-            return self.each(rows.to_vec(), at, filter, row, outer, next);
+            return self.each(&rows, at, filter, row, outer, next);
         }
         let (mut rows, mut more) = (Vec::new(), true);
         self.run_query(query, None, &mut |found| {
@@ -183,7 +187,7 @@ impl<'p> Exec<'p> {
             Ok(more)
         })?;
         if more {
-            self.caches.borrow_mut()[cache] = Some(std::rc::Rc::new(rows));
+            self.caches.borrow_mut()[cache].rows = Some(std::rc::Rc::new(rows));
         }
         Ok(more)
     }
@@ -393,92 +397,6 @@ impl<'p> Exec<'p> {
             }
         }
         Ok(Some(values))
-    }
-
-    fn hash_join(
-        &self,
-        join: &'p HashJoin,
-        row: &mut Row,
-        outer: Option<&Env<'_>>,
-        next: Next<'_>,
-    ) -> Result<bool> {
-        let types: Vec<Oid> = join.keys.iter().map(|(_, _, ty)| *ty).collect();
-        let mut table: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        let mut inner: Vec<(Row, Row)> = Vec::new();
-        let mut scratch = row.clone();
-        self.run_node(&join.inner, &mut scratch, outer, &mut |found| {
-            let env = Env { row: found, outer };
-            let mut key = Vec::with_capacity(types.len());
-            for (_, expr, _) in &join.keys {
-                key.push(self.eval(expr, &env)?);
-            }
-            let values =
-                join.inner_slots.iter().flat_map(|(at, width)| found[*at..at + width].iter().cloned());
-            let values = values.collect();
-            if !key.iter().any(Value::is_null) {
-                table.entry(hash(&types, &key)).or_default().push(inner.len());
-                inner.push((key, values));
-            } else if join.kind == HashKind::Full {
-                inner.push((key, values));
-            }
-            Ok(true)
-        })?;
-        let mut used = vec![false; inner.len()];
-        let more = self.run_node(&join.outer, row, outer, &mut |row| {
-            self.yield_point()?;
-            let mut key = Vec::with_capacity(types.len());
-            for (expr, _, _) in &join.keys {
-                key.push(self.eval(expr, &Env { row, outer })?);
-            }
-            let candidates = table.get(&hash(&types, &key)).map_or(&[][..], Vec::as_slice);
-            let mut matched = false;
-            for number in candidates {
-                let (other, values) = &inner[*number];
-                if !types.iter().zip(other.iter().zip(&key)).all(|(ty, (a, b))| same(*ty, a, b)) {
-                    continue;
-                }
-                put(row, &join.inner_slots, values);
-                if !self.holds(join.residual.as_ref(), &Env { row, outer })? {
-                    continue;
-                }
-                (matched, used[*number]) = (true, true);
-                if !next(row)? {
-                    return Ok(false);
-                }
-            }
-            if !matched && join.kind != HashKind::Inner {
-                clear(row, &join.inner_slots);
-                return next(row);
-            }
-            Ok(true)
-        })?;
-        if join.kind != HashKind::Full || !more {
-            return Ok(more);
-        }
-        clear(row, &join.outer_slots);
-        for ((_, values), used) in inner.iter().zip(used) {
-            if !used {
-                put(row, &join.inner_slots, values);
-                if !next(row)? {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
-    }
-}
-
-fn clear(row: &mut Row, slots: &[(usize, usize)]) {
-    for (at, width) in slots {
-        row[*at..at + width].fill(Value::Null);
-    }
-}
-
-fn put(row: &mut Row, slots: &[(usize, usize)], values: &[Value]) {
-    let mut from = 0;
-    for (at, width) in slots {
-        row[*at..at + width].clone_from_slice(&values[from..from + width]);
-        from += width;
     }
 }
 

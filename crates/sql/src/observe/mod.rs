@@ -50,6 +50,7 @@ pub struct Observed {
     workers: [WorkerCounts; WORKERS_MAX],
     conflicts: [AtomicU64; Conflict::ALL.len()],
     turns: AtomicU64,
+    calls: AtomicU64,
     picture: Mutex<Arc<Picture>>,
     waits: OnceLock<Waits>,
     first_port: OnceLock<u16>,
@@ -62,6 +63,7 @@ impl Default for Observed {
             workers: std::array::from_fn(|_| WorkerCounts::default()),
             conflicts: Default::default(),
             turns: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
             picture: Mutex::default(),
             waits: OnceLock::new(),
             first_port: OnceLock::new(),
@@ -108,6 +110,16 @@ impl Observed {
     /// Transactions of sessions that were rolled back, for whatever reason.
     pub fn rolled_back(&self) -> u64 {
         self.workers.iter().map(|own| own.rolled_back.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Counts what a statement that has ended has called.
+    pub(crate) fn called(&self, calls: u64) {
+        self.calls.fetch_add(calls, Ordering::Relaxed);
+    }
+
+    /// Functions that statements have called, operators among them, and conditions that they have checked.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
     }
 
     /// Rows and index entries that statements have visited, wanted or not.

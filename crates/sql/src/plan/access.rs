@@ -309,7 +309,7 @@ fn elements(
             && comparable(ty, head.types[1])
     };
     conjuncts.iter().find_map(|conjunct| match conjunct {
-        Expr::AnyArray { head, left, array, all: false } if fits(head, left) && bound(array) => {
+        Expr::AnyArray { head, left, array, all: false, .. } if fits(head, left) && bound(array) => {
             Some(((**array).clone(), head.types[1], true))
         }
         Expr::Subquery(subquery) => {

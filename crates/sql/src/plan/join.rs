@@ -3,10 +3,9 @@
 //! all that is read of it is locked.
 
 use super::access::{self, FULL, KEYS, UNKNOWN};
-use super::{HashJoin, HashKind, Node, Path, Planner, Scan};
+use super::{HashJoin, HashKey, HashKind, Node, Path, Planner, Scan};
 use crate::parse::ast::JoinKind;
 use crate::tree::{Body, Expr, From, Query};
-use crate::types::Oid;
 
 /// Ranges of slots (first, count).
 pub(super) type Slots = Vec<(usize, usize)>;
@@ -31,7 +30,7 @@ pub(super) fn looks_at(expr: &Expr) -> Vec<usize> {
     slots
 }
 
-fn within(expr: &Expr, slots: &Slots) -> bool {
+pub(super) fn within(expr: &Expr, slots: &Slots) -> bool {
     looks_at(expr).into_iter().all(|slot| holds(slots, slot))
 }
 
@@ -43,7 +42,7 @@ struct Unit {
     needs: Vec<usize>,
 }
 
-fn slots_of(from: &From) -> Slots {
+pub(super) fn slots_of(from: &From) -> Slots {
     match from {
         From::One => Vec::new(),
         From::Table { table, at } => vec![(*at, table.columns.len() + 1)],
@@ -74,6 +73,17 @@ fn needs_of(from: &From) -> Vec<usize> {
     let own = slots_of(from);
     needs.retain(|slot| !holds(&own, *slot));
     needs
+}
+
+/// Whether a path leads from rows of a join to others: it looks at slots that are bound, and were not before.
+fn leads(path: &Path, bound: &Slots, before: &Slots) -> bool {
+    let mut leads = false;
+    path.clone().walk(0, &mut |part, depth| {
+        leads |= matches!(part, Expr::Column { depth: own, slot }
+            if *own == depth && holds(bound, *slot) && !holds(before, *slot));
+        leads
+    });
+    leads
 }
 
 fn flatten(from: From, units: &mut Vec<Unit>, conjuncts: &mut Vec<Expr>) {
@@ -197,8 +207,11 @@ impl Planner<'_> {
             })
         };
         let scored = units.iter().enumerate().filter(|(_, unit)| ready(unit));
-        let cost =
-            |unit: &Unit| self.score(unit, conjuncts, bound) + if connected(unit) { 0 } else { 2 * FULL };
+        let cost = |unit: &Unit| {
+            // What is made of the rows so far may lead to others by key.
+            let apart = if unit.needs.is_empty() { 2 * FULL } else { FULL };
+            self.score(unit, conjuncts, bound) + if connected(unit) { 0 } else { apart }
+        };
         scored.min_by_key(|(_, unit)| cost(unit)).map_or(0, |(at, _)| at)
     }
 
@@ -213,8 +226,14 @@ impl Planner<'_> {
         let free = |expr: &Expr| within(expr, bound);
         let inner_slots = unit.slots.clone();
         let by_key = match &unit.from {
-            From::Table { table, at } => access::choose(self.store, table, *at, conjuncts, &free).1 < UNKNOWN,
-            From::Functions { .. } | From::Query { lateral: true, .. } => true,
+            From::Table { table, at } => {
+                let (path, score) = access::choose(self.store, table, *at, conjuncts, &free);
+                score < UNKNOWN && leads(&path, bound, outside)
+            }
+            // There may be more rows of it than fit in memory.
+            From::Functions { .. } if unit.needs.is_empty() => {
+                hash_keys(conjuncts, bound, &unit.slots).is_empty()
+            }
             _ => !unit.needs.is_empty(),
         };
         if by_key {
@@ -230,8 +249,35 @@ impl Planner<'_> {
         let outer_slots = bound.clone();
         bound.extend(inner_slots.iter().copied());
         let inner = self.unit(unit, own, outside);
-        let kind = HashKind::Inner;
-        Node::Hash(Box::new(HashJoin { kind, outer, inner, keys, residual: None, outer_slots, inner_slots }))
+        self.hash(HashKind::Inner, (outer, outer_slots), (inner, inner_slots), keys, None)
+    }
+
+    fn hash(
+        &self,
+        kind: HashKind,
+        (outer, outer_slots): (Node, Slots),
+        (inner, inner_slots): (Node, Slots),
+        keys: Vec<HashKey>,
+        residual: Option<Expr>,
+    ) -> Node {
+        let fixed = keys.iter().all(|key| self.expr_looks(&key.inner).is_fixed());
+        let fixed = fixed && self.looks_within(&inner, &inner_slots);
+        let cache = fixed.then(|| self.new_cache());
+        Node::Hash(Box::new(HashJoin { kind, outer, inner, keys, residual, outer_slots, inner_slots, cache }))
+    }
+
+    /// Whether a part of a join gives the same each time: it looks at nothing but its own rows.
+    fn looks_within(&self, node: &Node, own: &Slots) -> bool {
+        let mut inside = self.node_looks(node).is_fixed();
+        node.clone().walk(0, &mut |part, depth| {
+            inside &= match part {
+                Expr::Column { depth: level, slot } if *level == depth => holds(own, *slot),
+                Expr::WholeRow { depth: level, from, .. } if *level == depth => holds(own, *from),
+                _ => true,
+            };
+            !inside
+        });
+        inside
     }
 
     /// A unit with its own predicates.
@@ -254,8 +300,10 @@ impl Planner<'_> {
             From::System { table, at, width } => Node::System { table, at, width, filter: Expr::all(own) },
             From::Query { mut query, lateral, at, width } => {
                 self.query(&mut query);
-                let cache = (!lateral && !super::prepare::looks_outside(&query)).then(|| self.new_cache());
-                Node::Query { query, lateral, at, width, filter: Expr::all(own), cache }
+                let cache = (!lateral && self.is_one(&query)).then(|| self.new_cache());
+                let memo = if cache.is_some() { None } else { self.memo(&query) };
+                // Whoever asks is the level around the query.
+                Node::Query { query, lateral, at, width, filter: Expr::all(own), cache, memo }
             }
             From::Cte { id, at, width } => Node::Cte { id, at, width, filter: Expr::all(own) },
             From::Functions { calls, ordinality, at, width, .. } => {
@@ -287,16 +335,18 @@ impl Planner<'_> {
             let keys = hash_keys(&on_parts, &outer_slots, &inner_slots);
             let (outer, inner) =
                 (self.from(left, Vec::new(), bound, false), self.from(right, Vec::new(), bound, false));
-            let (kind, residual) = (HashKind::Full, Expr::all(on_parts));
-            let join = HashJoin { kind, outer, inner, keys, residual, outer_slots, inner_slots };
-            return filtered(Node::Hash(Box::new(join)), own);
+            let (outer, inner, residual) = ((outer, outer_slots), (inner, inner_slots), Expr::all(on_parts));
+            return filtered(self.hash(HashKind::Full, outer, inner, keys, residual), own);
         }
         let to_outer = split(&mut own, |conjunct| within(conjunct, &outer_reach));
         let outer = self.from(left, to_outer, bound, false);
         let lateral = needs_of(&right).iter().any(|slot| holds(&outer_slots, *slot));
         let free = |expr: &Expr| within(expr, &outer_reach);
         let by_key = match &right {
-            From::Table { table, at } => access::choose(self.store, table, *at, &on_parts, &free).1 < UNKNOWN,
+            From::Table { table, at } => {
+                let (path, score) = access::choose(self.store, table, *at, &on_parts, &free);
+                score < UNKNOWN && leads(&path, &outer_slots, bound)
+            }
             _ => false,
         };
         let joined = if lateral || by_key {
@@ -314,8 +364,8 @@ impl Planner<'_> {
             });
             let keys = hash_keys(&on_parts, &outer_slots, &inner_slots);
             let inner = self.from(right, to_inner, bound, false);
-            let (kind, residual) = (HashKind::Left, Expr::all(on_parts));
-            Node::Hash(Box::new(HashJoin { kind, outer, inner, keys, residual, outer_slots, inner_slots }))
+            let (outer, inner, residual) = ((outer, outer_slots), (inner, inner_slots), Expr::all(on_parts));
+            self.hash(HashKind::Left, outer, inner, keys, residual)
         };
         filtered(joined, own)
     }
@@ -329,19 +379,21 @@ fn filtered(node: Node, conjuncts: Vec<Expr>) -> Node {
 }
 
 /// Equalities between the two sides. They stay among the conjuncts, to be checked again.
-fn hash_keys(conjuncts: &[Expr], outer: &Slots, inner: &Slots) -> Vec<(Expr, Expr, Oid)> {
+fn hash_keys(conjuncts: &[Expr], outer: &Slots, inner: &Slots) -> Vec<HashKey> {
     let mut keys = Vec::new();
     for conjunct in conjuncts {
         let Expr::Call { head, args, .. } = conjunct else { continue };
-        let ([left, right], Some(operator)) = (args.as_slice(), head.operator) else { continue };
-        if operator.name != "=" || !operator.hashes || head.types[0] != head.types[1] {
+        let [left, right] = args.as_slice() else { continue };
+        if !head.is_hashed() {
             continue;
         }
         let some = |expr: &Expr| !looks_at(expr).is_empty();
-        if some(left) && some(right) && within(left, outer) && within(right, inner) {
-            keys.push((left.clone(), right.clone(), head.types[0]));
-        } else if some(left) && some(right) && within(right, outer) && within(left, inner) {
-            keys.push((right.clone(), left.clone(), head.types[0]));
+        let sides = [(left, head.types[0]), (right, head.types[1])];
+        for [(one, outer_type), (other, inner_type)] in [sides, [sides[1], sides[0]]] {
+            if some(one) && some(other) && within(one, outer) && within(other, inner) {
+                keys.push(HashKey { outer: one.clone(), outer_type, inner: other.clone(), inner_type });
+                break;
+            }
         }
     }
     keys

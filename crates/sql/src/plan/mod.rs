@@ -9,8 +9,10 @@
 mod access;
 pub(crate) mod constants;
 mod join;
+mod keyed;
 mod prepare;
+mod steady;
 
-pub(crate) use crate::tree::plan::{HashJoin, HashKind, KeyPart, Node, Path, Scan};
+pub(crate) use crate::tree::plan::{HashJoin, HashKey, HashKind, KeyPart, Keyed, Node, Path, Scan};
 
 pub(crate) use prepare::{PlannedStatement, Planner, relations_of};

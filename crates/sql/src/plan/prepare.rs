@@ -3,13 +3,14 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
+use super::steady::{self, Varying, looks_outside};
 use super::{Node, Path, join};
 use crate::catalog::object::{Indexed, Object};
 use crate::catalog::privilege::{self, Need};
 use crate::catalog::view::CatalogView;
 use crate::error::SqlError;
 use crate::tree::{
-    Body, BoundStatement, Change, Cte, CteKind, DistinctOn, Expr, From, Late, Query, Select, SortKey,
+    Body, BoundStatement, Change, Cte, CteKind, DistinctOn, Expr, From, Late, Memo, Query, Select, SortKey,
     SubqueryKind,
 };
 use crate::types::Oid;
@@ -59,19 +60,28 @@ pub(crate) struct Planner<'a> {
     caches: Cell<usize>,
     /// The WITH queries that give few rows.
     pub(super) few: RefCell<BTreeSet<usize>>,
+    pub(super) varying: Varying,
 }
 
-/// Does the query look at rows of levels around it?
-pub(super) fn looks_outside(query: &Query) -> bool {
-    let mut outside = false;
-    query.clone().walk(1, &mut |part, depth| {
-        if let Expr::Column { depth: own, .. } | Expr::WholeRow { depth: own, .. } = part {
-            outside |= *own >= depth;
+/// Results are kept by so many values at most.
+const MEMO_VALUES: usize = 8;
+
+/// Whether a planned query reads rows, and not only what is handed to it.
+fn reads(query: &Query) -> bool {
+    match &query.body {
+        Body::Select(select) => {
+            let From::Planned(node) = &select.from else { return true };
+            !matches!(**node, Node::One | Node::Functions { .. })
         }
-        outside |= matches!(part, Expr::CaseOperand);
-        outside
-    });
-    outside
+        Body::Values(_) => false,
+        Body::Set { left, right, .. } => reads(left) || reads(right),
+    }
+}
+
+/// Whether a planned query finds its rows by hash.
+fn is_keyed(query: &Query) -> bool {
+    let Body::Select(select) = &query.body else { return false };
+    matches!(&select.from, From::Planned(node) if matches!(**node, Node::Keyed(_)))
 }
 
 /// Does any part of the statement run, or ask what was changed, when rows have been changed by it?
@@ -107,11 +117,12 @@ impl<'a> Planner<'a> {
         mut statement: BoundStatement,
         ctes: usize,
     ) -> PlannedStatement {
-        let planner = Planner::new(store);
+        let planner = Planner::new(store, steady::varying(&mut statement));
         match &mut statement {
             BoundStatement::Query(query) => {
                 query.walk(0, &mut |part, _| planner.number(part));
                 planner.query(query);
+                steady::pass_once(query);
             }
             BoundStatement::Change(change) => {
                 change.walk(0, &mut |part, _| planner.number(part));
@@ -125,14 +136,14 @@ impl<'a> Planner<'a> {
 
     /// An expression on its own: a default, a check.
     pub(crate) fn plan_expr(store: &'a dyn CatalogView, expr: &mut Expr) -> usize {
-        let planner = Planner::new(store);
+        let planner = Planner::new(store, Varying::new());
         expr.walk(0, &mut |part, _| planner.number(part));
         planner.expr(expr);
         planner.caches.get()
     }
 
-    fn new(store: &'a dyn CatalogView) -> Planner<'a> {
-        Planner { store, caches: Cell::new(0), few: RefCell::default() }
+    fn new(store: &'a dyn CatalogView, varying: Varying) -> Planner<'a> {
+        Planner { store, caches: Cell::new(0), few: RefCell::default(), varying }
     }
 
     /// A query that does not look outside is run once. Its result has a number before parts of the plan are
@@ -140,9 +151,16 @@ impl<'a> Planner<'a> {
     /// `SKIP LOCKED`, which are others each time.
     fn number(&self, part: &mut Expr) -> bool {
         if let Expr::Subquery(subquery) = part
-            && !looks_outside(&subquery.query)
+            && self.is_one(&subquery.query)
         {
             subquery.cache = Some(self.new_cache());
+        }
+        if let Expr::AnyArray { array, cache, .. } = part
+            && !matches!(**array, Expr::Const(_) | Expr::Param(_) | Expr::Column { .. })
+            && join::looks_at(array).is_empty()
+            && self.expr_looks(array).is_fixed()
+        {
+            *cache = Some(self.new_cache());
         }
         false
     }
@@ -160,8 +178,24 @@ impl<'a> Planner<'a> {
                 left.iter_mut().for_each(|expr| self.expr(expr));
             }
             self.query(&mut subquery.query);
+            if subquery.cache.is_none()
+                && !(subquery.kind == SubqueryKind::Exists && is_keyed(&subquery.query))
+            {
+                subquery.memo = self.memo(&subquery.query);
+            }
             true
         });
+    }
+
+    /// How the results of a planned query that looks at rows around it are kept; `None` where they are not.
+    pub(super) fn memo(&self, query: &Query) -> Option<Memo> {
+        let looks = self.query_looks(query);
+        let told = (1..=MEMO_VALUES).contains(&looks.outside.len());
+        if !reads(query) || !looks.is_steady || looks.unnamed || !told {
+            return None;
+        }
+        let by = looks.outside.iter().map(|(depth, slot)| Expr::Column { depth: depth - 1, slot: *slot });
+        Some(Memo { cache: self.new_cache(), by: by.collect() })
     }
 
     fn exprs<'e>(&self, exprs: impl IntoIterator<Item = &'e mut Expr>) {
@@ -216,7 +250,11 @@ impl<'a> Planner<'a> {
         if let Some(filter) = select.filter.take() {
             filter.conjuncts(&mut conjuncts);
         }
-        let mut node = self.level(from, conjuncts, false);
+        let mut node = match select.locks.is_empty() {
+            true => self.looked_up(from, conjuncts),
+            false => self.from(from, conjuncts, &Vec::new(), false),
+        };
+        node.each_expr(&mut |expr| self.expr(expr));
         for (at, strength, wait) in &select.locks {
             node.each_scan(&mut |scan| {
                 if scan.at == *at {
@@ -239,14 +277,6 @@ impl<'a> Planner<'a> {
     fn whole(&self, expr: &mut Expr) -> bool {
         self.expr(expr);
         true
-    }
-
-    /// The rows of a level's FROM; queries within its predicates are planned too. `changes`: its table at
-    /// slot 0 is an UPDATE's or DELETE's target.
-    fn level(&self, from: From, conjuncts: Vec<Expr>, changes: bool) -> Node {
-        let mut node = self.from(from, conjuncts, &Vec::new(), changes);
-        node.each_expr(&mut |expr| self.expr(expr));
-        node
     }
 
     fn change(&self, change: &mut Change) {
@@ -284,7 +314,9 @@ impl<'a> Planner<'a> {
         if let Some(filter) = filter.take() {
             filter.conjuncts(&mut conjuncts);
         }
-        let mut node = self.level(std::mem::replace(from, From::One), conjuncts, true);
+        // Its table at slot 0 is the target.
+        let mut node = self.from(std::mem::replace(from, From::One), conjuncts, &Vec::new(), true);
+        node.each_expr(&mut |expr| self.expr(expr));
         node.each_scan(&mut |scan| scan.target |= scan.at == 0);
         *from = From::Planned(Box::new(node));
     }
@@ -302,7 +334,31 @@ impl Node {
                 join.outer.each_scan(visit);
                 join.inner.each_scan(visit);
             }
+            Node::Keyed(keyed) => keyed.inner.each_scan(visit),
             Node::Filter { node, .. } => node.each_scan(visit),
+            _ => {}
+        }
+    }
+
+    /// The slots of rows that joins keep, and clear.
+    fn each_kept(&mut self, visit: &mut dyn FnMut(&mut join::Slots)) {
+        match self {
+            Node::Loop { outer, inner, inner_slots, .. } => {
+                visit(inner_slots);
+                outer.each_kept(visit);
+                inner.each_kept(visit);
+            }
+            Node::Hash(join) => {
+                visit(&mut join.inner_slots);
+                visit(&mut join.outer_slots);
+                join.outer.each_kept(visit);
+                join.inner.each_kept(visit);
+            }
+            Node::Keyed(keyed) => {
+                visit(&mut keyed.slots);
+                keyed.inner.each_kept(visit);
+            }
+            Node::Filter { node, .. } => node.each_kept(visit),
             _ => {}
         }
     }
@@ -318,11 +374,19 @@ impl Node {
             Node::Hash(join) => {
                 join.outer.each_expr(visit);
                 join.inner.each_expr(visit);
-                for (outer, inner, _) in &mut join.keys {
-                    visit(outer);
-                    visit(inner);
+                for key in &mut join.keys {
+                    visit(&mut key.outer);
+                    visit(&mut key.inner);
                 }
                 join.residual.iter_mut().for_each(visit);
+            }
+            Node::Keyed(keyed) => {
+                keyed.inner.each_expr(visit);
+                for key in &mut keyed.keys {
+                    visit(&mut key.outer);
+                    visit(&mut key.inner);
+                }
+                keyed.checks.iter_mut().chain(&mut keyed.filter).for_each(visit);
             }
             Node::Filter { node, filter } => {
                 node.each_expr(visit);
@@ -356,6 +420,22 @@ fn only_wanted_columns(select: &mut Select) {
         let own = &wanted[scan.at..scan.at + scan.table.columns.len()];
         scan.columns = own.contains(&false).then(|| own.into());
     });
+    // Names of rows, which are locked late, stand behind their columns.
+    if select.locks.is_empty() {
+        node.each_kept(&mut |slots| *slots = narrowed(slots, &wanted));
+    }
+}
+
+/// The runs of these slots that somebody looks at.
+fn narrowed(slots: &[(usize, usize)], wanted: &[bool]) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for slot in slots.iter().flat_map(|(at, width)| *at..at + width).filter(|slot| wanted[*slot]) {
+        match runs.last_mut() {
+            Some((at, width)) if *at + *width == slot => *width += 1,
+            _ => runs.push((slot, 1)),
+        }
+    }
+    runs
 }
 
 /// SKIP LOCKED locks what is given, and not what a join or a sort looks at: then its tables' rows are carried

@@ -14,6 +14,7 @@
 
 pub(crate) mod plan;
 mod statement;
+mod subquery;
 pub(crate) mod walk;
 mod written;
 
@@ -28,6 +29,7 @@ use crate::types::{Oid, Type};
 pub(crate) use written::{Collation, Entry, Form, Grouping, Joined, Names, ScopeColumn, Written};
 
 pub(crate) use statement::BoundStatement;
+pub(crate) use subquery::{Memo, Subquery, SubqueryKind};
 
 /// A function with resolved types.
 #[derive(Clone)]
@@ -137,6 +139,8 @@ pub(crate) enum Expr {
         left: Box<Expr>,
         array: Box<Expr>,
         all: bool,
+        /// Number of the array where it is computed and always the same; set when it is planned.
+        cache: Option<usize>,
     },
     InList {
         head: Head,
@@ -213,29 +217,6 @@ pub(crate) enum RowOp {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum SubqueryKind {
-    Exists,
-    /// This column of the only row.
-    Scalar(usize),
-    Array(Oid),
-    /// `(left..) op ANY/ALL (query)`.
-    Any {
-        left: Vec<Expr>,
-        heads: Vec<Head>,
-        all: bool,
-        negated: bool,
-    },
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Subquery {
-    pub(crate) kind: SubqueryKind,
-    pub(crate) query: Query,
-    /// Number of its cached result where it does not look outside; set when it is planned.
-    pub(crate) cache: Option<usize>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OutColumn {
     pub(crate) name: String,
     pub(crate) ty: Type,
@@ -280,6 +261,8 @@ pub(crate) struct Cte {
     pub(crate) materialized: Option<bool>,
     /// It is run before its query: it changes rows and is read, or looks at rows around it.
     pub(crate) eager: bool,
+    /// Its rows pass by once, and are not kept; set when it is planned.
+    pub(crate) once: bool,
     /// The WITH queries that it reads, and those that they read.
     pub(crate) reads: BTreeSet<usize>,
     pub(crate) kind: CteKind,

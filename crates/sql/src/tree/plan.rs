@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::walk::{Visit, walk_list};
-use super::{Expr, Query, SetCall};
+use super::{Expr, Memo, Query, SetCall};
 use crate::catalog::object::{Index, Table};
 use crate::parse::ast::{LockStrength, LockWait};
 use crate::types::Oid;
@@ -27,6 +27,8 @@ pub(crate) enum Node {
         width: usize,
         filter: Option<Expr>,
         cache: Option<usize>,
+        /// It looks at rows around it.
+        memo: Option<Memo>,
     },
     Cte {
         id: usize,
@@ -50,6 +52,7 @@ pub(crate) enum Node {
         inner_slots: Vec<(usize, usize)>,
     },
     Hash(Box<HashJoin>),
+    Keyed(Box<Keyed>),
     Filter {
         node: Box<Node>,
         filter: Expr,
@@ -114,7 +117,7 @@ pub(crate) enum Path {
 }
 
 impl Path {
-    fn walk(&mut self, depth: u16, visit: Visit<'_>) {
+    pub(crate) fn walk(&mut self, depth: u16, visit: Visit<'_>) {
         let part = |part: &mut KeyPart, visit: Visit<'_>| part.expr.walk(depth, visit);
         match self {
             Path::Full => {}
@@ -144,11 +147,44 @@ pub(crate) struct HashJoin {
     pub(crate) kind: HashKind,
     pub(crate) outer: Node,
     pub(crate) inner: Node,
-    /// (outer's expression, inner's expression, type to hash by).
-    pub(crate) keys: Vec<(Expr, Expr, Oid)>,
+    pub(crate) keys: Vec<HashKey>,
+    /// Checked for each pair that hashes find; an inner join's is above it.
     pub(crate) residual: Option<Expr>,
     pub(crate) outer_slots: Vec<(usize, usize)>,
     pub(crate) inner_slots: Vec<(usize, usize)>,
+    /// Number of the kept table, where that is the same each time.
+    pub(crate) cache: Option<usize>,
+}
+
+/// Two sides of an equality that hashes decide, each with the type that it is hashed by.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct HashKey {
+    pub(crate) outer: Expr,
+    pub(crate) outer_type: Oid,
+    pub(crate) inner: Expr,
+    pub(crate) inner_type: Oid,
+}
+
+/// Rows that are found by what rows around their level say: a join by hash whose other side is outside. The
+/// first time they are gone through; if they are asked for again they are kept.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Keyed {
+    /// Looks at nothing outside.
+    pub(crate) inner: Node,
+    pub(crate) keys: Vec<HashKey>,
+    /// The equalities of the keys.
+    pub(crate) checks: Vec<Expr>,
+    /// What else has to hold.
+    pub(crate) filter: Option<Expr>,
+    pub(crate) slots: Vec<(usize, usize)>,
+    pub(crate) cache: usize,
+}
+
+fn walk_keys(keys: &mut [HashKey], depth: u16, visit: Visit<'_>) {
+    for key in keys {
+        key.outer.walk(depth, visit);
+        key.inner.walk(depth, visit);
+    }
 }
 
 impl Node {
@@ -178,11 +214,14 @@ impl Node {
             Node::Hash(join) => {
                 join.outer.walk(depth, visit);
                 join.inner.walk(depth, visit);
-                for (outer, inner, _) in &mut join.keys {
-                    walk_list(std::slice::from_mut(outer), depth, visit);
-                    inner.walk(depth, visit);
-                }
+                walk_keys(&mut join.keys, depth, visit);
                 join.residual.iter_mut().for_each(|e| e.walk(depth, visit));
+            }
+            Node::Keyed(keyed) => {
+                keyed.inner.walk(depth, visit);
+                walk_keys(&mut keyed.keys, depth, visit);
+                walk_list(&mut keyed.checks, depth, visit);
+                keyed.filter.iter_mut().for_each(|e| e.walk(depth, visit));
             }
             Node::Filter { node, filter } => {
                 node.walk(depth, visit);

@@ -27,7 +27,7 @@ explain (costs off) select id from t union all select id from u union all select
 explain (costs off) select id from t union select id from u /* order by */;
 explain (costs off) with c as materialized (select * from t) select * from c where v = 1 /* order by */;
 explain (costs off) with c as materialized (select * from t) select * from c d /* order by */;
-explain (costs off) select v, (select count(*) from u where u.k = t.v) from t /* order by */;
+explain (costs off) select v, (select count(*) from u where random() is not null and u.k = t.v) from t /* order by */;
 explain (costs off) select v from t where v > (select max(k) from u) /* order by */;
 explain (costs off) select row_number() over (order by v) from t /* order by */;
 explain (costs off) select sum(v) over (partition by w) from t /* order by */;
@@ -57,7 +57,7 @@ explain (costs off, analyze, timing off, summary off) select * from t limit 3 /*
 explain (costs off, analyze, timing off, summary off) select * from t limit 0 /* order by */;
 explain (costs off, analyze, timing off, summary off) select g from generate_series(1, 10) g where g > 3 /* order by */;
 explain (costs off, analyze, timing off, summary off, format json) select * from t where v = 1 /* order by */;
-explain (costs off, analyze, timing off, summary off) select v, (select count(*) from u where u.k = t.v) from t /* order by */;
+explain (costs off, analyze, timing off, summary off) select v, (select count(*) from u where random() is not null and u.k = t.v) from t /* order by */;
 explain (costs off, analyze, timing off, summary off) select v from t union all select k from u /* order by */;
 explain (analyze 7) select 1;
 explain (wal) select 1;

@@ -7,6 +7,7 @@
 
 use super::estimate::{PER_CHECK, PER_ROW, constant, width_of};
 use super::print::{Prop, text};
+use super::semi::Semi;
 use crate::exec::measure::{BODY, DISTINCT, GROUPED, address};
 use crate::exec::rows;
 use crate::exec::session::explain::Context;
@@ -66,13 +67,15 @@ pub(super) struct Builder<'a> {
     pub(super) recursing: Vec<usize>,
     /// How many tables, functions and queries have been read.
     pub(super) sources: usize,
+    /// Conditions of the node at hand that are joins above it.
+    pub(super) semis: Vec<Semi<'a>>,
 }
 
 impl<'a> Builder<'a> {
     pub(super) fn new(context: &'a Context<'a>) -> Builder<'a> {
         let (levels, ctes, shown, plans) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (own, recursing) = (None, Vec::new());
-        Builder { context, levels, ctes, shown, plans, own, recursing, subplans: 0, sources: 0 }
+        let (own, recursing, semis) = (None, Vec::new(), Vec::new());
+        Builder { context, levels, ctes, shown, plans, own, recursing, semis, subplans: 0, sources: 0 }
     }
 
     pub(super) fn statement(&mut self, plan: &'a PlannedStatement) -> Item {

@@ -3,6 +3,7 @@
 use super::build::{Builder, Item};
 use super::estimate::{PER_CHECK, selected};
 use super::print::text;
+use super::semi::semi_of;
 use crate::exec::system_tables::deparse::key_of;
 use crate::tree::{Expr, Subquery, SubqueryKind};
 use crate::types::value::Value;
@@ -36,11 +37,13 @@ impl<'a> Builder<'a> {
     }
 
     pub(super) fn filter(&mut self, item: &mut Item, name: &'static str, parts: &[&'a Expr]) {
-        self.subplans(item, parts);
-        let Some(shown) = self.all(parts) else { return };
+        let (joins, parts): (Vec<_>, Vec<_>) = parts.iter().partition(|part| semi_of(part).is_some());
+        self.semis.extend(joins.into_iter().filter_map(semi_of));
+        self.subplans(item, &parts);
+        let Some(shown) = self.all(&parts) else { return };
         item.details.push((name, text(shown)));
         item.cost += item.rows * PER_CHECK * parts.len() as f64;
-        item.rows = selected(item.rows, parts);
+        item.rows = selected(item.rows, &parts);
     }
 
     /// Conditions of which all hold.
@@ -66,6 +69,7 @@ impl<'a> Builder<'a> {
         // One that is run once and gives one value is known by that.
         let value = once && !matches!(subquery.kind, SubqueryKind::Any { .. });
         let (shown, name) = match (once, value) {
+            _ if subquery.is_hashed() => (format!("(hashed SubPlan {number})"), format!("SubPlan {number}")),
             (_, true) => (format!("${}", number - 1), format!("InitPlan {number} (returns ${})", number - 1)),
             (true, false) => (format!("InitPlan {number}"), format!("InitPlan {number}")),
             (false, false) if matches!(subquery.kind, SubqueryKind::Any { .. }) => {
@@ -75,11 +79,11 @@ impl<'a> Builder<'a> {
         };
         self.plans.push((key, shown));
         let plan = self.query(&subquery.query);
-        let relation = Some(if once { "InitPlan" } else { "SubPlan" });
-        let plan = Item { relation, subplan: Some(name), ..plan };
+        let plan = self.memoized(plan, subquery.memo.as_ref());
+        let relation = Some(if once && !subquery.is_hashed() { "InitPlan" } else { "SubPlan" });
         // Those that are run once come first.
-        let place = if once { 0 } else { item.children.len() };
-        item.children.insert(place, plan);
+        let place = if relation == Some("InitPlan") { 0 } else { item.children.len() };
+        item.children.insert(place, Item { relation, subplan: Some(name), ..plan });
     }
 
     pub(super) fn shown_expr(&self, expr: &Expr, ty: Oid) -> String {

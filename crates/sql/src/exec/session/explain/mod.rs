@@ -1,12 +1,13 @@
 //! EXPLAIN, and what its options mean.
 //!
 //! * `build`: statements and queries as nodes with PostgreSQL's names; `nodes`, `scans`: those of a FROM;
-//!   `conditions`: what they test; `estimate`: rows, widths. `print`: formats that programs read.
+//!   `conditions`: what they test; `semi`: those that are joins; `estimate`: rows, widths. `print`: formats
+//!   that programs read.
 //!
 //! 1. Conditions and keys are printed by the same way as definitions (system_tables/deparse).
 //! 2. What ANALYZE shows was counted: rows and loops by node, rows that a condition dropped, and times by a
-//!    clock that is looked at whenever control passes between nodes. What a query does behind its FROM
-//!    has one time, that of the query. Nodes that nothing counts show no actual figures.
+//!    clock that is looked at whenever control passes between nodes. What a query does behind its FROM has
+//!    one time, that of the query. Nodes that nothing counts show no actual figures.
 //! 3. `COHERENCE` is Liger's own: what each node does to shared memory. BUFFERS and WAL count nothing, and
 //!    show nothing; there are no settings that a plan depends on.
 
@@ -16,6 +17,7 @@ mod estimate;
 mod nodes;
 mod print;
 mod scans;
+mod semi;
 
 use std::rc::Rc;
 

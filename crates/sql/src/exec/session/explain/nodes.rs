@@ -17,7 +17,8 @@ impl<'a> Builder<'a> {
             Node::Query { query, at, .. } if matches!(query.body, Body::Values(_)) => Some(*at),
             _ => None,
         };
-        let reads = !matches!(node, Node::One | Node::Loop { .. } | Node::Hash(_) | Node::Filter { .. });
+        let joins = matches!(node, Node::Loop { .. } | Node::Hash(_) | Node::Keyed(_) | Node::Filter { .. });
+        let reads = !joins && *node != Node::One;
         self.sources += usize::from(reads);
         let mut item = match node {
             Node::One => self.result(),
@@ -31,7 +32,10 @@ impl<'a> Builder<'a> {
                 self.condition(&mut item, "Filter", filter.as_ref(), false);
                 item
             }
-            Node::Query { query, at, filter, .. } => self.derived(query, *at, filter.as_ref()),
+            Node::Query { query, at, filter, memo, .. } => {
+                let item = self.derived(query, *at, filter.as_ref());
+                self.memoized(item, memo.as_ref())
+            }
             Node::Cte { id, at, width, filter } => {
                 let alias = self.entry(*at).1;
                 let known = self.ctes.iter().rev().find(|(own, ..)| own == id).cloned();
@@ -60,6 +64,7 @@ impl<'a> Builder<'a> {
                 item
             }
             Node::Hash(join) => self.hash(join),
+            Node::Keyed(keyed) => self.keyed(keyed),
             Node::Filter { node, filter } => {
                 let mut item = self.node(node);
                 self.own = None;
@@ -78,7 +83,7 @@ impl<'a> Builder<'a> {
         if drops && item.details.iter().any(|(name, _)| matches!(*name, "Filter" | "Join Filter")) {
             item.dropping.push((address(node), 0));
         }
-        item
+        self.semi_joins(item)
     }
 
     pub(super) fn hash(&mut self, join: &'a crate::plan::HashJoin) -> Item {
@@ -98,17 +103,8 @@ impl<'a> Builder<'a> {
         let startup = inner.cost;
         let mut item = joined("Hash Join", title, kind, rows.max(1.0), (outer, inner));
         (item.cost, item.startup) = (cost, startup);
-        let mut conditions = Vec::new();
-        for (outer, inner, ty) in &join.keys {
-            let (outer, inner) = (self.shown_operand(outer, *ty), self.shown_operand(inner, *ty));
-            conditions.push(format!("({outer} = {inner})"));
-        }
-        match conditions.as_slice() {
-            [] => {}
-            [one] => item.details.push(("Hash Cond", text(one.as_str()))),
-            all => item.details.push(("Hash Cond", text(format!("({})", all.join(" AND "))))),
-        }
-        self.shown.extend(join.keys.iter().map(|(outer, inner, _)| (outer, inner)));
+        item.details.extend(self.hash_cond(&join.keys));
+        self.shown.extend(join.keys.iter().map(|key| (&key.outer, &key.inner)));
         self.condition(&mut item, "Join Filter", join.residual.as_ref(), false);
         item
     }
@@ -207,7 +203,13 @@ pub(super) fn aliased(name: &str, alias: &str) -> String {
     if name == alias || alias.is_empty() { name.to_string() } else { format!("{name} {alias}") }
 }
 
-fn joined(kind: &'static str, title: &str, join: &str, rows: f64, (outer, inner): (Item, Item)) -> Item {
+pub(super) fn joined(
+    kind: &'static str,
+    title: &str,
+    join: &str,
+    rows: f64,
+    (outer, inner): (Item, Item),
+) -> Item {
     Item {
         kind,
         title: title.to_string(),

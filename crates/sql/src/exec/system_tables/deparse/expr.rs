@@ -225,7 +225,7 @@ impl<'a> Writer<'a> {
     /// The rarer kinds.
     fn further(&mut self, expr: &'a Expr, ty: Type) -> Option<()> {
         match expr {
-            Expr::AnyArray { head, left, array, all } => self.any_array(head, left, array, *all),
+            Expr::AnyArray { head, left, array, all, .. } => self.any_array(head, left, array, *all),
             Expr::InList { head, left, list, negated } => self.in_list(head, left, list, *negated),
             Expr::RowCompare { op, equals, less, left, right } => {
                 self.row_compare(*op, [equals, less], [left, right])
@@ -553,7 +553,9 @@ impl<'a> Writer<'a> {
     fn one_subquery(&mut self, subquery: &'a Subquery) -> Option<()> {
         let key = super::key_of(subquery);
         let plan = self.plans.iter().find(|(known, _)| *known == key).map(|(_, name)| name.as_str());
-        if let (Some(name), false) = (plan, matches!(subquery.kind, SubqueryKind::Any { .. })) {
+        // Of one that is searched by hash PostgreSQL does not show what is looked up.
+        let compared = matches!(subquery.kind, SubqueryKind::Any { .. });
+        if let Some(name) = plan.filter(|name| !compared || name.starts_with("(hashed")) {
             self.put(name);
             return Some(());
         }

@@ -1,0 +1,220 @@
+-- Queries within conditions: answered row by row, by hash or by index, they say the same.
+create table a (k int primary key, v int, s text);
+create table b (x int, y int, w bigint, s text);
+create table e (x int, y int);
+insert into a select g, nullif(g % 7, 3), 'n' || g % 5 from generate_series(1, 40) g;
+insert into b select g % 11, nullif(g % 5, 2), g % 13, 'n' || g % 3 from generate_series(1, 60) g;
+
+-- IN and NOT IN of a query that looks at nothing outside.
+select k from a where v in (select y from b) order by k;
+select k from a where v not in (select y from b) order by k;
+select k from a where v not in (select y from b where y is not null) order by k;
+select k from a where v not in (select y + 5 from b where y is not null) order by k;
+select k from a where v in (select y from e) order by k;
+select count(*) from a where v not in (select y from e);
+select k, v in (select y from b) as i, v not in (select y from b) as n from a order by k limit 12;
+select k, v in (select y from b where y is not null) as i, v in (select y from e) as e from a order by k limit 8;
+select null in (select x from e), null in (select x from b), null not in (select x from e), null not in (select x from b);
+select k from a where (v in (select y from b)) is null order by k;
+select k from a where (v in (select y from b)) is not true order by k limit 5;
+select k from a where not (v in (select y from b)) order by k;
+select k from a where v in (select y from b) or k > 38 order by k;
+select case when v in (select y from b) then 'in' when v not in (select y from b) then 'out' else 'open' end, count(*) from a group by 1 order by 1;
+select count(*) from a where v = any (select y from b);
+select count(*) from a where v <> all (select y from b);
+select count(*) from a where v <> all (select y from b where y is not null);
+select count(*) from a where v <> all (select y from e);
+select count(*) from a where v <> any (select y from b);
+select count(*) from a where v < any (select y from b);
+select count(*) from a where v >= all (select y from b where y is not null);
+select count(*) from a where v = all (select y from b where y = 1);
+
+-- Several columns: a NULL leaves open only what it can change.
+select k from a where (v, k) in (select y, x from b) order by k;
+select k from a where (v, k) not in (select y, x from b) order by k;
+select k, (v, k) in (select y, x from b) from a where k < 15 order by k;
+select k, (v, k) not in (select y, x from b where x > 5) from a where k < 15 order by k;
+select (1, null) in (select x, y from b), (100, null) in (select x, y from b), (null, 100) in (select x, y from b), (null, null) in (select x, y from e);
+select (1, 2) <> all (select x, y from b where x > 1), (1, 2) <> any (select x, x from b where x = 1);
+select (1, 2) <> any (select 1, 3), (1, 2) <> all (select 1, 2), (1, 2) <> all (select 1, 3);
+select (1, 2) <> any (select g, g from generate_series(1, 20) g), (1, 2) <> all (select g, g from generate_series(1, 20) g);
+select (1, 20) = any (select g, g from generate_series(1, 20) g), (7, 7) = any (select g, g from generate_series(1, 20) g);
+
+-- Types that are compared across.
+select count(*) from a where k in (select w from b);
+select count(*) from b where w in (select k from a);
+select count(*) from a where k not in (select w from b);
+select count(*) from a where k::smallint in (select w from b);
+select count(*) from a where k in (select w::numeric from b);
+select count(*) from a where k::numeric in (select w from b);
+select count(*) from a where k::float8 in (select w::float4 from b);
+select count(*) from a where s in (select s from b);
+select count(*) from a where s::varchar(2) in (select s::name from b);
+select count(*) from a where s::char(10) in (select s::char(4) from b);
+select 'a   '::char(4) in (select x from (values ('a'::char(2)), ('b'), ('c'), ('d'), ('e'), ('f'), ('g'), ('h'), ('i'), ('j')) t(x));
+select 'a   '::text in (select x::text from (values ('a'::char(2)), ('b'), ('c'), ('d'), ('e'), ('f'), ('g'), ('h'), ('i'), ('j')) t(x));
+select 'a '::text in (select x from (values ('a'), ('b'), ('c'), ('d'), ('e'), ('f'), ('g'), ('h'), ('i'), ('j')) t(x));
+select 1.0 in (select x from (values (1.000), (2), (3), (4), (5), (6), (7), (8), (9), (10)) t(x));
+select 'NaN'::float8 in (select x from (values ('NaN'::float8), (2), (3), (4), (5), (6), (7), (8), (9), (10)) t(x));
+select '-0'::float8 in (select x from (values (0::float8), (2), (3), (4), (5), (6), (7), (8), (9), (10)) t(x));
+select 'NaN'::float4 in (select x from (values ('NaN'::float8), (2), (3), (4), (5), (6), (7), (8), (9), (10)) t(x));
+select 'NaN'::numeric in (select x from (values ('NaN'::numeric), (2), (3), (4), (5), (6), (7), (8), (9), (10)) t(x));
+select '1 day'::interval in (select (g || ' hours')::interval from generate_series(1, 30) g);
+select '2020-01-05'::date in (select '2020-01-01'::timestamp + g * '1 day'::interval from generate_series(0, 20) g);
+select '{"a": 1.0}'::jsonb in (select jsonb_build_object('a', g) from generate_series(1, 12) g);
+select array[1, 2] in (select array[g, g + 1] from generate_series(1, 12) g), array[1, 3] in (select array[g, g + 1] from generate_series(1, 12) g);
+select row(1, 2) in (select row(g, g + 1) from generate_series(1, 12) g);
+select '00000000-0000-0000-0000-000000000003'::uuid in (select ('00000000-0000-0000-0000-' || lpad(g::text, 12, '0'))::uuid from generate_series(1, 12) g);
+select count(*) from a where v in (select s from b);
+select count(*) from a where (v, k) in (select x from b);
+
+-- Lists and arrays.
+select count(*) from a where k in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144);
+select count(*) from a where k not in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144);
+select count(*) from a where v in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, null);
+select count(*) from a where v not in (1, 2, 5, 8, 13, 21, 34, 55, 89, 144, null);
+select k, v in (1, 2, 12, 5, 8, 13, 21, 34, 55, 89, null) from a order by k limit 9;
+select count(*) from a where k in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 10000000000);
+select count(*) from a where k in (1, 2.0, 3, 5, 8, 13, 21.5, 34, 55, 89, 100);
+select count(*) from a where s in ('n1', 'n2', 'n3 ', '', 'x', 'y', 'z', 'u', 'v', 'w', null);
+select count(*) from a where s::char(5) in ('n1', 'n2', 'n3 ', '', 'x', 'y', 'z', 'u', 'v', 'w', null);
+select count(*) from a where v = any (array[1, 2, 3, 5, 8, 13, 21, 34, 55, 89, null]);
+select count(*) from a where v <> all (array[1, 2, 3, 5, 8, 13, 21, 34, 55, 89]);
+select count(*) from a where v <> all (array[1, 2, 3, 5, 8, 13, 21, 34, 55, 89, null]);
+select count(*) from a where v <> any (array[1, 2, 3, 5, 8, 13, 21, 34, 55, 89, null]);
+select count(*) from a where v = all (array[1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+select count(*) from a where v = any (null::int[]);
+select count(*) from a where k = any ((select array_agg(x) from b)::int[]);
+select count(*) from a where k = any (array(select w from b where w > 3)::bigint[]);
+select count(*) filter (where v = any ('{}'::int[])), count(*) filter (where v <> all ('{}'::int[])) from a;
+select k from a where k = any (array[k, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]) and k > 37 order by k;
+select count(*) from a where k = any (array[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]);
+select count(*) from a where k in (1, 2, 3, 4, 5, 6, 7, 8, 9, 1 / (k - k));
+prepare l (int[]) as select count(*) from a where k = any ($1);
+execute l ('{1,2,3,4,5,6,7,8,9,10,11,100}');
+execute l ('{1,2,3,4,5,6,7,8,9,10,11,100,null}');
+execute l (null);
+prepare m (int, int) as select count(*) from a where k in ($1, $2, 3, 4, 5, 6, 7, 8, 9, 10);
+execute m (1, 2);
+execute m (null, 40);
+
+-- EXISTS and its kin.
+select k from a where exists (select 1 from b where b.x = a.k) order by k;
+select k from a where not exists (select 1 from b where b.x = a.k) order by k limit 8;
+select k from a where exists (select 1 from b where b.y = a.v and b.x <> a.k) order by k;
+select k from a where not exists (select 1 from b where b.y = a.v and b.x > a.k) order by k;
+select k from a where exists (select 1 from b where a.k = b.w) order by k;
+select k from a where exists (select 1 from b where b.w = a.k and b.s = a.s) order by k;
+select k from a where exists (select 1 from b where b.s = a.s::char(10)) order by k limit 4;
+select k from a where exists (select 1 from b where b.y = a.v + 1) order by k limit 9;
+select k from a where exists (select 1 from b where b.y + 1 = a.v) order by k limit 9;
+select k from a where exists (select 1 from b where b.y is not distinct from a.v) order by k limit 9;
+select k from a where exists (select 1 from b where b.x = a.k) = (a.v = 1) order by k limit 9;
+select k, exists (select 1 from b where b.y = a.v) as e, not exists (select 1 from b where b.y = a.v) as n from a order by k limit 9;
+select k from a where exists (select 1 from e where e.x = a.k);
+select count(*) from a where not exists (select 1 from e where e.x = a.k);
+select k from a where exists (select b.x from b where b.x = a.k group by b.x having count(*) > 5) order by k;
+select k from a where exists (select 1 from b where b.x = a.k order by y limit 1 offset 5) order by k;
+select k from a where exists (select 1 from b where b.x = a.k limit 0) order by k;
+select k from a where exists (select count(*) from b where b.x = a.k) order by k limit 3;
+select k from a where exists (select 1 from b join e on e.x = b.y where b.x = a.k);
+select k from a where exists (select 1 from b left join e on e.x = b.y where b.x = a.k and e.x is null) order by k;
+select k from a where exists (select 1 from b join b c on c.y = b.y where b.x = a.k and c.x = 3) order by k;
+select k from a where exists (select 1 from b where b.x = a.k and exists (select 1 from b c where c.y = b.y and c.w = a.v)) order by k;
+select k from a where exists (select 1 from b where b.x = a.k and not exists (select 1 from b c where c.y = b.y and c.x > b.x)) order by k;
+select k from a where exists (select 1 from b where b.x = a.k union all select 1 from e where e.x = a.k) order by k limit 3;
+select k from a where v in (select y from b where b.x = a.k) order by k;
+select k from a where v not in (select y from b where b.x = a.k) order by k limit 9;
+select k, v in (select y from b where b.x = a.k) from a where k < 12 order by k;
+select k from a where (v, s) in (select y, s from b where b.x = a.k) order by k;
+select k from a where v > all (select y from b where b.x = a.k and y is not null) order by k limit 9;
+
+-- Values of other rows, and LATERAL.
+select k, (select count(*) from b where b.x = a.k) from a order by k limit 12;
+select k, (select sum(y) from b where b.x = a.v), (select max(w) from b where b.y = a.v) from a order by k limit 12;
+select k, (select string_agg(s, ',' order by w, s) from b where b.x = a.k) from a order by k limit 5;
+select k, (select y from b where b.x = a.k order by w desc, y limit 1) from a order by k limit 12;
+select k, (select y from b where b.x = a.k) from a order by k limit 2;
+select k, array(select w from b where b.x = a.k order by w) from a order by k limit 4;
+select sum((select count(*) from b where b.y = a.v)) from a;
+select k, t.c, t.m from a, lateral (select count(*) as c, max(w) as m from b where b.x = a.v) t order by k limit 9;
+select k, t.w from a left join lateral (select w from b where b.x = a.k order by w limit 2) t on true where k > 8 order by k, w limit 9;
+select count(*) from a c, a d join lateral (values (c.k)) t(x) on d.v = t.x;
+select count(*) from a c join lateral (select c.k + 1 as n) t on true join a d on d.k = t.n;
+select count(*) from a, generate_series(1, 20) g where a.v = g;
+select count(*) from a left join generate_series(1, 20) g on a.v = g where g is null;
+select count(*) from a join b on a.k = b.w;
+select count(*) from a full join b on a.k = b.w and b.x > 3;
+select count(*) from a join b on a.v = b.y and a.k < b.w;
+select (with w as (select a.v as v) select (select v from w)) from a order by k limit 5;
+select (with w as (select a.v as v) select count(*) from b where exists (select 1 from w where w.v = b.y)) from a order by k limit 5;
+select k, (select numeric_scale from (select scale(n) as numeric_scale from (values (1.0), (1.00)) t(n) where n = a.q order by 1 desc limit 1) z) from (select k, case k when 1 then 1.0 else 1.00 end as q from a where k < 3) a order by k;
+select q, (select a.q || '!' from b where b.x = 1 limit 1) from (values (1, 1.0), (2, 1.00), (3, 1.000)) a(k, q) order by k;
+select q, (select (a.q)::text from b where b.x = 1 limit 1) from (values (1, 0.0::float8), (2, '-0'::float8)) a(k, q) order by k;
+
+-- What is not to be computed of a row.
+select k from a where exists (select 1 from b where b.x = a.k and b.x <> 3 and 10 / (b.x - 3) > 0) order by k;
+select k, (select count(*) from b where b.x = a.k and 10 / (b.x - 3) > 0) from a where k > 3 order by k limit 3;
+select k, (select count(*) from b where b.x = a.k and 10 / (b.x - 3) > 0) from a order by k;
+select k, (select count(*) from b where b.x = a.k and 10 / a.v > 0) from a where a.v > 0 order by k limit 3;
+select count(*) from a where a.k < 10 and k in (select 1 / (x - x) from e);
+select count(*) from a where k in (select 1 / x from b);
+select count(*) from a where k > 100 and v in (select 10 / x from b where x > 0);
+
+-- What is another each time is asked each time.
+create sequence q;
+select count(*) from (select (select nextval('q') from b where b.x = a.k limit 1) from a where k in (1, 2, 3)) t;
+select nextval('q');
+select count(*) from (select (select nextval('q') from b where b.x = a.v limit 1) from a where v = 1) t;
+select nextval('q');
+select count(*) from a where exists (select 1 from b where b.x = a.v and nextval('q') > 0) and v = 1;
+select count(*) from (select k, (select random() from b where b.x = a.v limit 1) r from a where v = 1) t;
+select count(distinct r) > 1 from (select (select random() from b where b.x = a.v limit 1) r from a where v = 1) t;
+select count(distinct r) from (select (select random() from b where b.x = 1 limit 1) r from a) t;
+
+-- In statements that change rows.
+begin;
+update a set v = v + 100 where k in (select x from b where y = 1) returning k, v;
+update a set s = 'new' where exists (select 1 from a o where o.v = a.v + 100) returning k;
+update a set v = (select max(w) from b where b.x = a.k) where k < 6 returning k, v;
+delete from a where not exists (select 1 from b where b.w = a.k) and k < 20 returning k;
+insert into e select k, v from a where v in (select v from a where k < 10 group by v) order by k returning x;
+insert into a values (1, 1, 'x') on conflict (k) do update set v = (select count(*) from b where b.x = excluded.k) returning k, v, exists (select 1 from b where b.x = a.v);
+update a set v = 0 where k in (1, 2) returning k, (select count(*) from a i where i.v = a.v);
+with d as (delete from a where v in (select y from b) returning k) select count(*) from d where k in (select k from a);
+rollback;
+begin;
+select k from a where exists (select 1 from b where b.x = a.k for update) and k < 4 order by k;
+select k from a where v in (select y from b where b.x = a.k for share) order by k limit 2;
+select k from a where k in (select x from b) order by k limit 2 for update;
+rollback;
+with recursive r(n) as (select 1 union all select n + 1 from r where n < 5 and exists (select 1 from b where b.x = r.n)) select * from r;
+with recursive r(n) as (select 1 union all select n + 1 from r where n < 5 and n in (select x from b)) select * from r;
+create view in_b as select k from a where v in (select y from b) and not exists (select 1 from b where b.x = a.k);
+select * from in_b order by k limit 5;
+select count(*) from a c where exists (select 1 from in_b where in_b.k = c.k);
+
+-- As PostgreSQL shows them.
+create table f (k int primary key, v int, s text);
+create table g (x int, y int, w bigint);
+insert into f select n, n, 'f' from generate_series(1, 2000) n;
+insert into g select n, n, n from generate_series(1, 2000) n;
+analyze f;
+analyze g;
+explain (costs off) select k from f where v not in (select y from g) /* order by */;
+explain (costs off) select v in (select y from g) from f /* order by */;
+explain (costs off) select k from f where v in (select y from g) or k = 3 /* order by */;
+explain (costs off) select k from f where exists (select 1 from g where g.y = f.v) /* order by */;
+explain (costs off) select k from f where exists (select 1 from g where g.y = f.v and g.w > f.k) /* order by */;
+explain (costs off) select k from f where exists (select 1 from g where g.y = f.v and g.x = f.k) /* order by */;
+explain (costs off) select k from f where not exists (select 1 from g where g.y = f.v) /* order by */;
+explain (costs off) select k from f where not exists (select 1 from g where g.y = f.v and g.w > f.k) /* order by */;
+explain (costs off) select k from f where not exists (select 1 from g where g.y = f.v and g.w > 3) and f.s = 'f' /* order by */;
+explain (costs off) select k from f where v in (select y from g) /* order by */;
+explain (costs off) select k from f where v in (select y from g where x > 3) and s = 'f' /* order by */;
+explain (costs off) update f set v = 1 where not exists (select 1 from g where g.y = f.v) /* order by */;
+explain (costs off) delete from f where v in (select y from g where x > 3) /* order by */;
+select count(*) from f where exists (select 1 from g where g.w = f.v and g.w % 3 = 0);
+select count(*) from f where v in (select w from g where w % 2 = 0) and not exists (select 1 from g where g.y = f.v + 1000);
+select count(*), sum(n) from (select (select count(*) from g where g.w = f.v / 10) as n from f) t;
+select count(*) from f join g on f.v = g.w and g.x > 10 where f.k <= 1000 and g.y <= 500;
