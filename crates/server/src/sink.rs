@@ -8,8 +8,8 @@
 use std::io::Write as _;
 
 use liger_sql::error::{Severity, SqlError, SqlState};
-use liger_sql::func::EvalContext;
 use liger_sql::session::{ColumnDescription, CopyInput, CopyShape, Format, Formats, Sink};
+use liger_sql::types::context::EvalContext;
 use liger_sql::types::value::Value;
 use liger_sql::types::{Oid, binary, oid, text};
 

@@ -32,7 +32,7 @@ const ROOMS: &[(&str, &str)] = &[
     ),
     (
         "crates/sql/src",
-        "error missing panics encoding parse interrupt stop types+func session observe catalog+storage \
+        "error missing panics encoding parse interrupt stop regex types func session observe catalog+storage \
          tree bind plan copy exec",
     ),
 ];

@@ -1,10 +1,10 @@
 //! SQL over the engine: PostgreSQL's types, functions and operators.
 //!
-//! `types` holds values and what a type can do with them (text and binary form, order, casts); `func` the
+//! `types` holds values and what a type can do with them (text and binary form, order, modifiers); `func` the
 //! functions, operators, casts and aggregates with PostgreSQL's names, oids and rules of overload
 //! resolution; `catalog` knows the SQL objects, `storage` keeps them and their rows in the engine; `error`
 //! the one error type with its SQLSTATE. Nothing here knows a socket, and nothing reads a clock or draws a
-//! random number but through [`func::System`].
+//! random number but through [`types::context::System`].
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +21,7 @@ pub mod observe;
 pub mod panics;
 mod parse;
 mod plan;
+mod regex;
 pub mod session;
 mod stop;
 pub mod storage;
@@ -28,6 +29,6 @@ mod tree;
 pub mod types;
 
 pub use error::{Result, Severity, SqlError, SqlState};
-pub use func::{EvalContext, Settings, System};
+pub use types::context::{EvalContext, Settings, System};
 pub use types::value::Value;
 pub use types::{Oid, Type};

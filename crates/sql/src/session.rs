@@ -34,7 +34,7 @@ pub use crate::interrupt::{Interrupt, InterruptReason, Place};
 
 use crate::encoding::ClientEncoding;
 use crate::error::SqlError;
-use crate::func::EvalContext;
+use crate::types::context::EvalContext;
 use crate::types::value::Value;
 use crate::types::{Oid, Type};
 

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use expression::Reader;
-use liger_sql::func::{EvalContext, NoSystem, Settings};
+use liger_sql::types::context::{EvalContext, NoSystem, Settings};
 use liger_sql::types::datetime;
 
 fn folder() -> PathBuf {

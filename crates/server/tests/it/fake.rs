@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use liger_server::auth::scram::Verifier;
 use liger_sql::error::{Result, Severity, SqlError, SqlState};
-use liger_sql::func::{EvalContext, NoSystem, Settings};
 use liger_sql::session::{
     Client, ColumnDescription, CopyInput, CopyShape, Database, Described, Format, Formats, LoginRole,
     Notification, Parameters, Progress, Session, SessionStart, Sink, Timeouts, TransactionState,
 };
+use liger_sql::types::context::{EvalContext, NoSystem, Settings};
 use liger_sql::types::value::Value;
 use liger_sql::types::{Oid, Type, oid};
 

@@ -109,7 +109,7 @@ impl Binder<'_> {
     fn folded(&self, typed: Typed) -> Result<Typed> {
         let Expr::Cast { expr, path, source, target, explicit } = &typed.expr else { return Ok(typed) };
         let Expr::Const(Const(value)) = &**expr else { return Ok(typed) };
-        let value = crate::types::cast::cast_value(&self.ctx, path, *source, *target, *explicit, value)
+        let value = crate::func::cast::cast_value(&self.ctx, path, *source, *target, *explicit, value)
             .map_err(|error| error.at(typed.pos + 1))?;
         Ok(Typed::new(Expr::value(value), typed.ty, typed.pos))
     }

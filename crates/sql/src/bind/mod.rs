@@ -37,10 +37,10 @@ use std::sync::Arc;
 use crate::catalog::privilege::{self, Need};
 use crate::catalog::view::CatalogView;
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::EvalContext;
 use crate::parse::Pos;
 use crate::parse::ast;
 use crate::tree;
+use crate::types::context::EvalContext;
 use crate::types::{Oid, Type, Types, oid};
 
 pub(crate) use assign::only_default_for;

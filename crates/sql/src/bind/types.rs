@@ -113,7 +113,7 @@ pub(crate) fn catalog_type(name: &str) -> Option<&'static TypeInfo> {
 
 /// A type's name as messages print it.
 pub(crate) fn type_text(types: &dyn Types, oid: Oid) -> String {
-    crate::func::text_of_types(types, &[oid])
+    crate::types::text_of_types(types, &[oid])
 }
 
 /// With its modifier.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::store::Store;
 use crate::catalog::object::{Object, UserTypeKind};
 use crate::error::{Result, SqlError};
-use crate::func::System;
 use crate::missing;
+use crate::types::context::System;
 use crate::types::value::{EnumLabel, Value};
 use crate::types::{Oid, TypeInfo, builtin};
 

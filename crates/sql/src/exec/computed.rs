@@ -7,9 +7,10 @@ use super::{Env, Exec};
 use crate::bind::Binder;
 use crate::catalog::object::{Index, IndexColumn, Indexed, Object, Table};
 use crate::error::Result;
-use crate::func::{EvalContext, Settings, quote_ident};
+use crate::func::quote_ident;
 use crate::session::Interrupt;
 use crate::storage::table::Computed;
+use crate::types::context::{EvalContext, Settings};
 use crate::types::value::Value;
 use crate::types::{Oid, Types, text};
 

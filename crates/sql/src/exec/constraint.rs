@@ -12,10 +12,10 @@ use super::{Exec, Row, Waiting};
 use crate::bind::Binder;
 use crate::catalog::object::{Action, Constraint, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
+use crate::func::cast::cast_value;
 use crate::func::quote_ident;
 use crate::func::{CastContext, find_cast};
 use crate::storage::table::RowChange;
-use crate::types::cast::cast_value;
 use crate::types::value::Value;
 use crate::types::{Type, Types};
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::{Env, Exec, Row};
 use crate::error::{Result, SqlError, SqlState};
+use crate::func::cast::cast_value;
 use crate::tree::{Const, DomainCheck, Expr, Head, RowOp};
-use crate::types::cast::{apply_modifier, cast_value};
+use crate::types::modifier::apply_modifier;
 use crate::types::value::{Array, Dimension, Record, Value};
 use crate::types::{Oid, order};
 

@@ -42,9 +42,9 @@ use std::rc::Rc;
 pub use system::Surroundings;
 
 use crate::error::Result;
-use crate::func::EvalContext;
 use crate::session::Interrupt;
 use crate::tree::{Cte, Expr};
+use crate::types::context::EvalContext;
 use crate::types::value::Value;
 use store::Store;
 use table::BATCH_FIRST;

@@ -6,8 +6,9 @@
 //!    schema, as in PostgreSQL, and not read.
 use super::system::SessionSystem;
 use crate::error::{Result, SqlError, SqlState};
+use crate::func;
 use crate::func::quote_ident;
-use crate::func::{self, System as _};
+use crate::types::context::System as _;
 use crate::types::{Oid, Type, oid};
 
 const OF_SYSTEM: &str = "pg_catalog.";

@@ -31,7 +31,6 @@ use super::store::Store;
 use super::system::{SessionSystem, Shared, Surroundings};
 use crate::encoding;
 use crate::error::{Result, SqlError, SqlState, in_characters};
-use crate::func::EvalContext;
 use crate::parse::ast::Statement;
 use crate::parse::{self, Parsed, parse};
 use crate::session::{
@@ -39,6 +38,7 @@ use crate::session::{
     Timeouts, TransactionState,
 };
 use crate::stop;
+use crate::types::context::EvalContext;
 use crate::types::value::Value;
 use crate::types::{Oid, Type, Types, binary, text};
 

@@ -15,9 +15,10 @@ use super::system_tables::{self, INFORMATION_SCHEMA, calls};
 use crate::bind::{Collation, catalog_type};
 use crate::catalog::object::Object;
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::{System, quote_ident};
+use crate::func::quote_ident;
 use crate::session::SessionStart;
 use crate::tree::OutColumn;
+use crate::types::context::System;
 use crate::types::value::Value;
 use crate::types::{Oid, Type, TypeInfo, builtin_by_name, format_builtin, oid};
 
@@ -128,8 +129,8 @@ impl SessionSystem<'_> {
             return Ok(Some(number));
         }
         let parsed = crate::parse::parse_type(name)?;
-        let settings = crate::func::Settings::default();
-        let ctx = crate::func::EvalContext::new(&settings, self, 0);
+        let settings = crate::types::context::Settings::default();
+        let ctx = crate::types::context::EvalContext::new(&settings, self, 0);
         let binder = crate::bind::Binder::new(ctx, self.store, self.search_path, Vec::new());
         Ok(binder.resolve_type(&parsed).ok().map(|ty| ty.oid))
     }
@@ -487,7 +488,12 @@ impl System for SessionSystem<'_> {
         })
     }
 
-    fn call_set(&self, source: &str, _oid: Oid, arguments: &[Value]) -> Result<crate::func::SetRows> {
+    fn call_set(
+        &self,
+        source: &str,
+        _oid: Oid,
+        arguments: &[Value],
+    ) -> Result<crate::types::context::SetRows> {
         let rows = calls::rows(self, source, arguments)?;
         Ok(Box::new(rows.into_iter().map(Ok)))
     }

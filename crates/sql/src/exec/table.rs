@@ -210,7 +210,7 @@ impl<'p> Exec<'p> {
             [only] => crate::func::told_rows(&ctx, call.head.function.source, only, &call.told),
             _ => None,
         };
-        let rows: crate::func::SetRows = match told {
+        let rows: crate::types::context::SetRows = match told {
             Some(rows) => Box::new(rows?.into_iter().map(Ok)),
             None => call.head.function.call_set(&ctx, &args)?,
         };

@@ -6,13 +6,13 @@
 //!
 //! Invariants:
 //! 1. A strict function is never called with NULL: callers (see [`Function::call`]) answer NULL instead.
-//! 2. Nothing here reads a clock, a random number or the catalog but through [`System`].
+//! 2. Nothing here reads a clock, a random number or the catalog but through
+//!    [`System`](crate::types::context::System).
 //! 3. Order of rows, functions and candidates never depends on addresses or hash seeds.
 
 mod bodies;
-pub(crate) use bodies::encoding::decode_hex;
 mod call;
-pub mod context;
+pub mod cast;
 mod polymorphic;
 pub mod registry;
 pub mod resolve;
@@ -22,27 +22,14 @@ pub use bodies::arrays::{slice as array_slice, subscript as array_subscript};
 pub use bodies::convert::extreme;
 pub use bodies::like::like;
 pub use bodies::parts::{in_document, with_element, with_slice};
-pub(crate) use bodies::regexp::check as check_regex;
 pub use bodies::strings::{quote_ident, quote_literal};
 pub(crate) use bodies::told::told_rows;
-pub use context::{DateOrder, EvalContext, NoSystem, Settings, System};
 pub use polymorphic::is_polymorphic;
 pub use registry::{
     Accumulator, AggregateFn, Body, Cast, CastContext, CastMethod, Function, FunctionKind, Operator,
-    ScalarFn, SetFn, SetRows, Volatility, WindowFunction, cast, casts, function, functions, operator,
-    operators,
+    ScalarFn, SetFn, Volatility, WindowFunction, cast, casts, function, functions, operator, operators,
 };
 pub use resolve::{
     CastPath, FunctionCall, OperatorCall, Slot, find_cast, is_callable, resolve_function, resolve_operator,
     select_common_type,
 };
-
-use crate::types::{Oid, Type, Types, format_builtin};
-
-/// Names of types as error messages print them, with commas between.
-pub fn text_of_types(types: &dyn Types, oids: &[Oid]) -> String {
-    let name = |oid: &Oid| {
-        format_builtin(Type::of(*oid)).or_else(|| types.shown(*oid)).unwrap_or_else(|| oid.to_string())
-    };
-    oids.iter().map(name).collect::<Vec<_>>().join(", ")
-}

@@ -4,8 +4,8 @@
 //! exactly, in the second (`anycompatible`...) they are brought to their common type.
 
 use super::resolve::select_common_type;
-use super::text_of_types;
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::text_of_types;
 use crate::types::{Oid, Types, oid};
 
 /// Whether it is one of the polymorphic types.

@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use super::bodies;
-use super::context::EvalContext;
 use crate::error::{Result, SqlError};
 use crate::types::Oid;
+use crate::types::context::{EvalContext, SetRows};
 use crate::types::value::Value;
 
 /// A function from values to a value. Arguments are of the resolved types; a strict function sees no NULL.
 pub type ScalarFn = fn(&EvalContext<'_>, &[Value]) -> Result<Value>;
-/// Rows of a function that returns a set: one value for each of its output columns.
-pub type SetRows = Box<dyn Iterator<Item = Result<Vec<Value>>> + Send>;
 /// A function that returns a set of rows.
 pub type SetFn = fn(&EvalContext<'_>, &[Value]) -> Result<SetRows>;
 /// Makes the state of an aggregate; the context tells the types of its arguments.
@@ -56,7 +54,7 @@ pub enum Body {
     Aggregate(AggregateFn),
     /// A function over a window.
     Window(WindowFunction),
-    /// None here: [`super::System::call`] or [`super::System::call_set`] carries it out if it knows it.
+    /// None here: the [`System`](crate::types::context::System) carries it out if it knows it.
     System,
 }
 

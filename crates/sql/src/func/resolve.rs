@@ -6,8 +6,8 @@
 
 use super::polymorphic::{self, is_polymorphic};
 use super::registry::{self, Body, CastContext, CastMethod, Function, Operator};
-use super::text_of_types;
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::text_of_types;
 use crate::types::value::Value;
 use crate::types::{Oid, TypeInfo, TypeKind, Types, oid};
 
@@ -48,7 +48,7 @@ pub struct FunctionCall {
     pub function: &'static Function,
     /// One for each parameter (for VARIADIC "any", one for each argument).
     pub slots: Vec<Slot>,
-    /// Types of the parameters, for [`super::EvalContext::argument_types`].
+    /// Types of the parameters, for [`crate::types::context::EvalContext::argument_types`].
     pub types: Vec<Oid>,
     /// Type of the result.
     pub result: Oid,
@@ -61,7 +61,7 @@ pub struct OperatorCall {
     /// The function that carries it out.
     pub function: &'static Function,
     /// Types that the sides are coerced to (one for a prefix operator), also for
-    /// [`super::EvalContext::argument_types`].
+    /// [`crate::types::context::EvalContext::argument_types`].
     pub types: Vec<Oid>,
     /// Type of the result.
     pub result: Oid,
@@ -73,7 +73,7 @@ pub enum CastPath {
     /// It stays as it is.
     Relabel,
     /// By this function (its first argument; modifiers are applied afterwards by
-    /// [`crate::types::cast::apply_modifier`]).
+    /// [`crate::types::modifier::apply_modifier`]).
     Function(Oid),
     /// By writing it and reading that.
     InputOutput,
@@ -385,6 +385,6 @@ pub fn select_common_type(types: &dyn Types, inputs: &[Oid], what: &str) -> Resu
 }
 
 /// Whether the function can be carried out: it has a body here, or the system knows it.
-pub fn is_callable(system: &dyn super::System, function: &Function) -> bool {
+pub fn is_callable(system: &dyn crate::types::context::System, function: &Function) -> bool {
     !matches!(function.body, Body::System) || system.has(function.source)
 }

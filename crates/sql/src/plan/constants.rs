@@ -5,8 +5,9 @@
 //! AND or a value in COALESCE).
 
 use crate::error::{Result, SqlError};
-use crate::func::{Body, EvalContext, FunctionKind, Volatility};
+use crate::func::{Body, FunctionKind, Volatility};
 use crate::tree::{BoundStatement, Const, Expr, Head};
+use crate::types::context::EvalContext;
 use crate::types::value::Value;
 
 /// The first error among the statement's constant parts.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::context::EvalContext;
 use super::text;
 use super::value::{Array, Dimension, Record, Value};
 use super::{Oid, Type, Types};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::EvalContext;
 
 /// Most dimensions of an array.
 pub const DIMENSIONS_MAX: usize = 6;
@@ -343,7 +343,7 @@ pub fn record_fields(literal: &str) -> Result<Vec<Option<String>>> {
 }
 
 /// Type of the elements of an array type, 0 if it is none (also for int2vector and oidvector).
-pub(super) fn element_of(types: &dyn Types, oid: Oid) -> Oid {
+pub(crate) fn element_of(types: &dyn Types, oid: Oid) -> Oid {
     match oid {
         super::oid::INT2VECTOR => super::oid::INT2,
         super::oid::OIDVECTOR => super::oid::OID,

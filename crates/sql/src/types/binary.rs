@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use num_bigint::{BigInt, BigUint, Sign};
 
+use super::context::EvalContext;
 use super::inet::Inet;
 use super::numeric::{Numeric, ten};
 use super::value::{Array, Dimension, Interval, Record, Value};
-use super::{Oid, Type, TypeKind, Types, array, bits, cast, inet, json, jsonpath, mac, oid, text};
+use super::{Oid, Type, TypeKind, Types, array, bits, inet, json, jsonpath, mac, modifier, oid, text};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::EvalContext;
 
 #[cold]
 fn malformed(what: &str) -> SqlError {
@@ -76,7 +76,7 @@ fn receive_exactly(
     if !from.0.is_empty() {
         return Err(SqlError::new(SqlState::INVALID_BINARY_REPRESENTATION, left()));
     }
-    cast::apply_modifier(ctx, ty, false, value)
+    modifier::apply_modifier(ctx, ty, false, value)
 }
 
 fn receive_from(ctx: &EvalContext<'_>, ty: Type, from: &mut Bytes<'_>) -> Result<Value> {

@@ -7,12 +7,14 @@
 pub mod array;
 pub mod binary;
 pub mod bits;
-pub mod cast;
+pub(crate) mod bytea;
+pub mod context;
 pub mod datetime;
 pub mod inet;
 pub mod json;
 pub mod jsonpath;
 pub mod mac;
+pub mod modifier;
 pub mod money;
 pub mod numeric;
 pub mod numeric_math;
@@ -388,4 +390,12 @@ pub fn format_builtin(ty: Type) -> Option<String> {
         oid::INTERVAL => name.to_string() + &datetime::interval::fields_of(modifier),
         _ => name.to_string(),
     })
+}
+
+/// Names of types as error messages print them, with commas between.
+pub fn text_of_types(types: &dyn Types, oids: &[Oid]) -> String {
+    let name = |oid: &Oid| {
+        format_builtin(Type::of(*oid)).or_else(|| types.shown(*oid)).unwrap_or_else(|| oid.to_string())
+    };
+    oids.iter().map(name).collect::<Vec<_>>().join(", ")
 }

@@ -4,16 +4,15 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
 
+use super::context::{EvalContext, Settings};
 use super::datetime::interval_style::IntervalStyle;
 use super::inet::Inet;
 use super::numeric::Numeric;
 use super::value::{Array, Dimension, Value};
-use super::{Oid, Type, TypeKind, Types, array, bits, cast, datetime, format_builtin, json, jsonpath, oid};
-use super::{inet, mac, money};
+use super::{Oid, Type, TypeKind, Types, array, bits, bytea, datetime, format_builtin, json, jsonpath, oid};
+use super::{inet, mac, modifier, money};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::{EvalContext, Settings};
 use crate::missing;
-use crate::stop;
 
 #[cold]
 pub(crate) fn invalid(ty: Oid, text: &str) -> SqlError {
@@ -40,7 +39,7 @@ pub fn input(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
         oid::VARCHAR | oid::BPCHAR => Value::text(text),
         oid::NAME => return Ok(Value::text(cut(text, 63))),
         oid::CHAR => return Ok(Value::text(char_in(text))),
-        oid::BYTEA => Value::bytea(parse_bytea(text)?),
+        oid::BYTEA => Value::bytea(bytea::parse(text)?),
         oid::DATE => Value::Date(datetime::parse::date(text, ctx)?),
         oid::TIME => Value::Time(datetime::parse::time(text, false, ctx)?.0),
         oid::TIMETZ => {
@@ -76,7 +75,7 @@ pub fn input(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
         | oid::REGCOLLATION => return reg_in(ctx, ty.oid, text),
         _ => return input_other(ctx, ty, text),
     };
-    cast::apply_modifier(ctx, ty, false, value)
+    modifier::apply_modifier(ctx, ty, false, value)
 }
 
 /// A label of an enum type; refuses (55P04) one that the transaction has added, which indexes might otherwise
@@ -84,7 +83,7 @@ pub fn input(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
 pub(crate) fn settled_label(ctx: &EvalContext<'_>, ty: Oid, label: Value) -> Result<Value> {
     match label.as_str() {
         Some(name) if ctx.system.is_new_label(ty, name) => {
-            let shown = crate::func::text_of_types(ctx, &[ty]);
+            let shown = crate::types::text_of_types(ctx, &[ty]);
             let message = format!("unsafe use of new value \"{name}\" of enum type {shown}");
             let error = SqlError::new(SqlState::UNSAFE_NEW_ENUM_VALUE_USAGE, message);
             Err(error.hint("New enum values must be committed before they can be used."))
@@ -132,7 +131,7 @@ fn input_other(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
         TypeKind::Domain => input(ctx, Type { oid: info.base, modifier: ty.modifier }, text),
         TypeKind::Enum => {
             let label = ctx.system.enum_label(ty.oid, text).ok_or_else(|| {
-                let shown = crate::func::text_of_types(ctx, &[ty.oid]);
+                let shown = crate::types::text_of_types(ctx, &[ty.oid]);
                 let message = format!("invalid input value for enum {shown}: \"{text}\"");
                 SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
             })?;
@@ -218,35 +217,6 @@ fn parse_float<F: Float>(text: &str, ty: Oid) -> Result<F> {
         return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
     }
     Ok(float)
-}
-
-/// Bytes from `\x...` or the escape form.
-pub(crate) fn parse_bytea(text: &str) -> Result<Vec<u8>> {
-    let bad = || SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type bytea");
-    if let Some(hex) = text.strip_prefix("\\x") {
-        return crate::func::decode_hex(hex);
-    }
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        stop::check_at(bytes.len())?;
-        rest = match (first, tail) {
-            (b'\\', [b'\\', tail @ ..]) => {
-                bytes.push(b'\\');
-                tail
-            }
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..]) => {
-                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                tail
-            }
-            (b'\\', _) => return Err(bad()),
-            _ => {
-                bytes.push(first);
-                tail
-            }
-        };
-    }
-    Ok(bytes)
 }
 
 fn parse_uuid(text: &str) -> Option<[u8; 16]> {

@@ -2,10 +2,9 @@
 //! of one precedence, from the left), parentheses.
 
 use liger_sql::error::{Result, SqlError, SqlState};
-use liger_sql::func::{
-    Body, CastContext, EvalContext, FunctionCall, Slot, find_cast, resolve_function, resolve_operator,
-};
-use liger_sql::types::cast::cast_value;
+use liger_sql::func::cast::cast_value;
+use liger_sql::func::{Body, CastContext, FunctionCall, Slot, find_cast, resolve_function, resolve_operator};
+use liger_sql::types::context::EvalContext;
 use liger_sql::types::{Type, Types, builtin_by_name, oid, text};
 use liger_sql::{Oid, Value};
 
@@ -242,7 +241,7 @@ impl<'a> Reader<'a> {
             (Value::Text(literal), oid::UNKNOWN) => {
                 // The length is applied as that of an explicit cast.
                 let read = text::input(self.ctx, Type { modifier: self.input_modifier(ty), ..ty }, literal)?;
-                liger_sql::types::cast::apply_modifier(self.ctx, ty, true, read)?
+                liger_sql::types::modifier::apply_modifier(self.ctx, ty, true, read)?
             }
             (other, from) => {
                 let path = find_cast(self.ctx, from, ty.oid, CastContext::Explicit).ok_or_else(|| {

@@ -157,7 +157,7 @@ impl<S: Store> LocalSession<S> {
                 }
                 RoleOption::Number => self.notice("SYSID can no longer be specified".to_string()),
                 RoleOption::ValidUntil(until) => {
-                    let read = |ctx: crate::func::EvalContext<'_>, _: &[String]| {
+                    let read = |ctx: crate::types::context::EvalContext<'_>, _: &[String]| {
                         text::input(&ctx, Type::of(oid::TIMESTAMPTZ), until)
                     };
                     role.valid_until = match self.with_context(read)? {

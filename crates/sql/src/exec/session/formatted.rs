@@ -1,8 +1,8 @@
 //! A sink that tells columns in the formats of a portal: for statements that know nothing of the one they
 //! run in (EXECUTE, FETCH, SHOW, EXPLAIN).
 use crate::error::{Result, SqlError};
-use crate::func::EvalContext;
 use crate::session::{ColumnDescription, CopyInput, CopyShape, Formats, Sink};
+use crate::types::context::EvalContext;
 use crate::types::value::Value;
 
 pub(super) struct Formatted<'a> {

@@ -3,8 +3,8 @@
 use super::LocalSession;
 use crate::error::Result;
 use crate::exec::store::Store;
-use crate::func::EvalContext;
 use crate::session::{Place, Sink};
+use crate::types::context::EvalContext;
 use crate::types::value::Value;
 
 impl<S: Store> LocalSession<S> {

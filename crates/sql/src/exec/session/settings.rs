@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use crate::encoding::{self, ClientEncoding};
 use crate::error::{Result, Severity, SqlError, SqlState};
-use crate::func::Settings;
 use crate::session::Timeouts;
+use crate::types::context::Settings;
 use crate::types::datetime::date_style::DateStyle;
 use crate::types::datetime::interval_style::IntervalStyle;
 pub(crate) use values::milliseconds;

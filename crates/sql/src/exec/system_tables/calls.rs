@@ -15,8 +15,8 @@ use crate::exec::privilege;
 use crate::exec::signal;
 use crate::exec::system::{SessionSystem, oid_of, text_of};
 use crate::func::quote_ident;
-use crate::func::{EvalContext, NoSystem, Settings};
 use crate::missing;
+use crate::types::context::{EvalContext, NoSystem, Settings};
 use crate::types::value::{Array, Value};
 use crate::types::{Oid, Type, oid};
 
@@ -217,7 +217,7 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
             optional(on.view_text(number, Style { wrap, ..Style::expression(true) }))
         }
         "pg_get_viewdef_name" | "pg_get_viewdef_name_ext" => {
-            let number = crate::func::System::reg_in(on, oid::REGCLASS, text_of(first))?;
+            let number = crate::types::context::System::reg_in(on, oid::REGCLASS, text_of(first))?;
             optional(on.view_text(number, Style::expression(is_true(second))))
         }
         "pg_get_function_arguments" | "pg_get_function_identity_arguments" => on.function_arguments(number),
@@ -538,7 +538,7 @@ impl SessionSystem<'_> {
         };
         let number = match what {
             Value::Oid(number) => *number,
-            name => crate::func::System::reg_in(self, reg, name.as_str().unwrap_or(""))?,
+            name => crate::types::context::System::reg_in(self, reg, name.as_str().unwrap_or(""))?,
         };
         privileges::check(source, wanted.as_str().unwrap_or(""))?;
         Ok(match self.store.object(number) {

@@ -44,8 +44,8 @@ pub(super) fn indexes(look: &Look<'_>) -> Vec<Row> {
             "indpred",
         ],
     );
-    let settings = crate::func::Settings::default();
-    let ctx = crate::func::EvalContext::new(&settings, look.system, 0);
+    let settings = crate::types::context::Settings::default();
+    let ctx = crate::types::context::EvalContext::new(&settings, look.system, 0);
     let mut rows = Vec::new();
     for object in &look.objects {
         let Object::Index(index) = &**object else { continue };

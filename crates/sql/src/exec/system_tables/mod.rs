@@ -79,8 +79,8 @@ pub(super) fn rows(on: &SessionSystem<'_>, oid: Oid) -> Result<Vec<Row>> {
 }
 
 fn fixed(on: &SessionSystem<'_>, table: &Table, name: &str) -> Result<Vec<Row>> {
-    let settings = crate::func::Settings::default();
-    let ctx = crate::func::EvalContext::new(&settings, on, 0);
+    let settings = crate::types::context::Settings::default();
+    let ctx = crate::types::context::EvalContext::new(&settings, on, 0);
     let value = |(column, text): (&Column, &&str)| match *text {
         "\\N" => Ok(Value::Null),
         text if column.type_oid == oid::REGPROC => Ok(Value::Oid(text.parse().unwrap_or(0))),
@@ -110,8 +110,8 @@ impl Look<'_> {
 fn view_columns(on: &SessionSystem<'_>) -> &'static BTreeMap<Oid, Vec<Column>> {
     static COLUMNS: OnceLock<BTreeMap<Oid, Vec<Column>>> = OnceLock::new();
     COLUMNS.get_or_init(|| {
-        let settings = crate::func::Settings::default();
-        let ctx = crate::func::EvalContext::new(&settings, on, 0);
+        let settings = crate::types::context::Settings::default();
+        let ctx = crate::types::context::EvalContext::new(&settings, on, 0);
         let binder = Binder::new(ctx, on.store, &[], Vec::new());
         let views = crate::catalog::system::all().filter_map(|relation| match relation {
             SystemRelation::View(view) => Some(view),

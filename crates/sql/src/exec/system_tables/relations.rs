@@ -293,8 +293,8 @@ fn attribute_rows(look: &Look<'_>, all: &[Attribute<'_>]) -> Vec<Row> {
             "attcollation",
         ],
     );
-    let settings = crate::func::Settings::default();
-    let ctx = crate::func::EvalContext::new(&settings, look.system, 0);
+    let settings = crate::types::context::Settings::default();
+    let ctx = crate::types::context::EvalContext::new(&settings, look.system, 0);
     let row = |attribute: &Attribute<'_>| {
         let column = attribute.column;
         let dropped = column.is_some_and(|column| column.dropped);

@@ -94,8 +94,8 @@ pub(super) fn types(look: &Look<'_>) -> Vec<Row> {
     };
     let built_in = |info: &TypeInfo| row(info, More { schema: PG_CATALOG, owner: OWNER, ..More::default() });
     let mut rows: Vec<Row> = builtin_types().map(built_in).collect();
-    let settings = crate::func::Settings::default();
-    let ctx = crate::func::EvalContext::new(&settings, look.system, 0);
+    let settings = crate::types::context::Settings::default();
+    let ctx = crate::types::context::EvalContext::new(&settings, look.system, 0);
     for object in &look.objects {
         for (ty, more) in types_of(look, object) {
             rows.extend(ctx.type_info(ty).map(|info| row(&info, more)));

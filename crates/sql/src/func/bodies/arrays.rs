@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{array, int4, rows, scalar, set};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::context::EvalContext;
 use crate::func::registry::Body;
 use crate::stop;
+use crate::types::context::EvalContext;
 use crate::types::order::compare;
 use crate::types::value::{Array, Dimension, Value};
 use crate::types::{Oid, Types};

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use super::{date_of, float8, scalar, text, timestamp_of, timestamptz_of};
-use crate::func::context::EvalContext;
 use crate::func::registry::{Body, ScalarFn};
+use crate::types::context::EvalContext;
 use crate::types::datetime::{DAY_US, local_to_utc};
 use crate::types::order::{compare, compare_floats};
 use crate::types::value::Value;

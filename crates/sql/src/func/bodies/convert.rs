@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{bool_of, scalar, text};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::EvalContext;
 use crate::func::registry::Body;
 use crate::types::Types;
+use crate::types::context::EvalContext;
 use crate::types::text::{byte_of, char_of, settled_label};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, binary, oid, order};

@@ -5,8 +5,8 @@ use super::{
     timestamptz_of,
 };
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::context::EvalContext;
 use crate::func::registry::Body;
+use crate::types::context::EvalContext;
 use crate::types::datetime::{
     DAY_US, Day, SECOND_US, UNIX_EPOCH_DAYS, abbreviation_at, add_to_timestamp, add_to_timestamptz,
     date_in_range, day_of, days_of, fixed, interval_out_of_range, is_infinite, local_to_utc, month_len,

@@ -93,11 +93,9 @@ fn base64(bytes: &[u8]) -> String {
 
 fn decode(text: &str, format: &str) -> Result<Vec<u8>> {
     match format.to_ascii_lowercase().as_str() {
-        "hex" => decode_hex(text),
+        "hex" => crate::types::bytea::decode_hex(text),
         "base64" => decode_base64(text),
-        "escape" => {
-            crate::types::text::parse_bytea(&text.replace("\\x", "\\\\x").replace("\\\\\\x", "\\\\x"))
-        }
+        "escape" => crate::types::bytea::parse(&text.replace("\\x", "\\\\x").replace("\\\\\\x", "\\\\x")),
         _ => Err(unknown(format)),
     }
 }
@@ -131,26 +129,6 @@ fn decode_base64(text: &str) -> Result<Vec<u8>> {
     if digits != 0 {
         return Err(invalid_parameter("invalid base64 end sequence")
             .hint("Input data is missing padding, is truncated, or is otherwise corrupted."));
-    }
-    Ok(bytes)
-}
-
-/// Bytes from hexadecimal digits; blanks between pairs do not matter.
-pub(crate) fn decode_hex(text: &str) -> Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() / 2);
-    let mut chars = text.chars();
-    while let Some(first) = chars.next() {
-        if matches!(first, ' ' | '\n' | '\t' | '\r') {
-            continue;
-        }
-        let digit = |c: char| {
-            c.to_digit(16).ok_or_else(|| invalid_parameter(format!("invalid hexadecimal digit: \"{c}\"")))
-        };
-        let high = digit(first)?;
-        let low = chars
-            .next()
-            .ok_or_else(|| invalid_parameter("invalid hexadecimal data: odd number of digits"))?;
-        bytes.push((high << 4 | digit(low)?) as u8);
     }
     Ok(bytes)
 }

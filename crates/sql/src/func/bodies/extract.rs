@@ -3,8 +3,8 @@
 use super::datetime::zone_named;
 use super::{date_of, interval_of, scalar, text, time_of, timestamp_of, timestamptz_of};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::context::EvalContext;
 use crate::func::registry::Body;
+use crate::types::context::EvalContext;
 use crate::types::datetime::interval::Unit;
 use crate::types::datetime::{
     DAY_US, Day, EPOCH_JULIAN, SECOND_US, UNIX_EPOCH_DAYS, day_of, days_of, is_infinite, iso_week,

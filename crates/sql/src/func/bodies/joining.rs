@@ -3,8 +3,8 @@
 use super::strings::{quote_ident, quote_literal};
 use super::{array, bool_of, invalid_parameter, rows, scalar, set, text, written};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::context::EvalContext;
 use crate::func::registry::Body;
+use crate::types::context::EvalContext;
 use crate::types::oid;
 use crate::types::value::Value;
 

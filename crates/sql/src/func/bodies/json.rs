@@ -2,7 +2,8 @@
 
 use super::{int4, rows, scalar, set, text, texts};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::registry::{Body, SetRows};
+use crate::func::registry::Body;
+use crate::types::context::SetRows;
 use crate::types::json::{self, Kind, Span};
 use crate::types::value::Value;
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::json::{kind_name, wrong_kind};
 use super::{bool_of, document, int4, invalid_parameter, rows, scalar, set, text, texts};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::registry::{Body, SetRows};
+use crate::func::registry::Body;
 use crate::stop;
+use crate::types::context::SetRows;
 use crate::types::json::{Json, object};
 use crate::types::value::Value;
 
@@ -319,7 +320,7 @@ fn changing(source: &str) -> Option<Body> {
 }
 
 /// `jsonb_set` with a choice of what a NULL does.
-fn set_lax(_: &crate::func::EvalContext<'_>, a: &[Value]) -> Result<Value> {
+fn set_lax(_: &crate::types::context::EvalContext<'_>, a: &[Value]) -> Result<Value> {
     if a[0].is_null() || a[1].is_null() || a[3].is_null() {
         return Ok(Value::Null);
     }
@@ -373,9 +374,9 @@ fn casting(source: &str) -> Option<Body> {
         let Json::Number(number) = document(&a[0]) else { return Err(no_cast(document(&a[0]), name)) };
         let function = super::numbers::find(source);
         let Some(Body::Scalar(cast)) = function else { panic!("{source} is a cast") };
-        let settings = crate::func::Settings::default();
-        let system = crate::func::NoSystem;
-        let ctx = crate::func::EvalContext::new(&settings, &system, 0);
+        let settings = crate::types::context::Settings::default();
+        let system = crate::types::context::NoSystem;
+        let ctx = crate::types::context::EvalContext::new(&settings, &system, 0);
         cast(&ctx, &[Value::Numeric(number.clone())])
     }
     match source {

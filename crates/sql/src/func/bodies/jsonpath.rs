@@ -10,9 +10,9 @@ use run::{Outcome, Run};
 
 use super::{bool_of, document, invalid_parameter, rows, scalar, set};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::context::EvalContext;
 use crate::func::registry::Body;
 use crate::stop;
+use crate::types::context::EvalContext;
 use crate::types::json::Json;
 use crate::types::jsonpath::JsonPath;
 use crate::types::value::Value;

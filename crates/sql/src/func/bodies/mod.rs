@@ -1,7 +1,8 @@
 //! Which Rust function carries out which function of the catalog.
 //!
 //! Each module knows some names of implementations (`pg_proc.prosrc`; `name/number of arguments` for those
-//! that PostgreSQL writes in SQL). A name that none knows is left to the system ([`super::System`]).
+//! that PostgreSQL writes in SQL). A name that none knows is left to the
+//! [`System`](crate::types::context::System).
 
 mod aggregates;
 pub(super) mod arrays;
@@ -9,7 +10,7 @@ mod bits;
 mod compare;
 pub(super) mod convert;
 mod datetime;
-pub(crate) mod encoding;
+mod encoding;
 mod extract;
 mod inet;
 mod joining;
@@ -23,7 +24,7 @@ mod money;
 mod number_format;
 mod numbers;
 pub(super) mod parts;
-pub(super) mod regexp;
+mod regexp;
 mod series;
 mod statistics;
 pub(super) mod strings;
@@ -34,9 +35,9 @@ pub(super) mod told;
 
 use std::sync::Arc;
 
-use super::context::EvalContext;
-use super::registry::{Body, FunctionKind, ScalarFn, SetFn, SetRows, WindowFunction};
+use super::registry::{Body, FunctionKind, ScalarFn, SetFn, WindowFunction};
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::context::{EvalContext, SetRows};
 use crate::types::numeric::Numeric;
 use crate::types::value::{Array, Interval, Value};
 

@@ -4,7 +4,8 @@ use super::{
     array, bool_of, int4, interval_of, invalid_parameter, numeric, scalar, set, timestamp_of, timestamptz_of,
 };
 use crate::error::{Result, SqlError};
-use crate::func::registry::{Body, SetRows};
+use crate::func::registry::Body;
+use crate::types::context::SetRows;
 use crate::types::datetime::{add_to_timestamp, add_to_timestamptz};
 use crate::types::numeric::Numeric;
 use crate::types::order::interval_span;

@@ -2,8 +2,8 @@
 
 use super::float8;
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::context::EvalContext;
 use crate::func::registry::{Accumulator, AggregateFn, Body};
+use crate::types::context::EvalContext;
 use crate::types::numeric::Numeric;
 use crate::types::numeric_math;
 use crate::types::value::{Interval, Value};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{array, bool_of, invalid_parameter, scalar, texts};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::context::EvalContext;
 use crate::func::registry::Body;
+use crate::types::context::EvalContext;
 use crate::types::datetime::date_style::{DateStyle, write_date, write_timestamp, write_timestamptz};
 use crate::types::json::{self, Json, write_string};
 use crate::types::value::{Array, Dimension, Value};

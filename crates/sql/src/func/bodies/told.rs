@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::context::EvalContext;
+use crate::types::context::EvalContext;
 use crate::types::json::{self, Json, Kind};
 use crate::types::value::{Array, Dimension, Value};
 use crate::types::{Type, Types, oid, text};
@@ -152,7 +152,7 @@ fn value_of(ctx: &EvalContext<'_>, part: Part<'_>, ty: Type, key: &str) -> Resul
         }
         _ => text::input(ctx, Type::of(ty.oid), &part.plain()?)?,
     };
-    crate::types::cast::cast_value(ctx, &crate::func::CastPath::Relabel, ty.oid, ty, false, &value)
+    crate::func::cast::cast_value(ctx, &crate::func::CastPath::Relabel, ty.oid, ty, false, &value)
 }
 
 /// An array that is read of arrays within one another. How many dimensions it has is told by the first

@@ -8,7 +8,6 @@ use jiff::tz::TimeZone;
 use super::{
     Day, SECOND_US, abbreviation_at, day_of, is_infinite, offset_at, split, weekday, write_offset, write_time,
 };
-use crate::func::DateOrder;
 
 /// The first word of `DateStyle`: how dates are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +30,16 @@ impl DateForm {
             DateForm::German => "German",
         }
     }
+}
+
+/// Order of day, month and year where input leaves it open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "PostgreSQL's words: day, month, year")]
+pub enum DateOrder {
+    #[default]
+    Mdy,
+    Dmy,
+    Ymd,
 }
 
 /// `DateStyle`: the form, and the order of day and month where the form leaves it open.

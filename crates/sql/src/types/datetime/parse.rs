@@ -9,7 +9,8 @@ use super::{
     DAY_US, Day, EPOCH_JULIAN, SECOND_US, days_of, local_to_utc, month_len, split, timestamp_in_range,
 };
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::{DateOrder, EvalContext};
+use crate::types::context::EvalContext;
+use crate::types::datetime::date_style::DateOrder;
 
 /// What was read.
 #[derive(Default)]

@@ -252,7 +252,7 @@ impl<'a> Parser<'a> {
             let message = "XQuery \"x\" flag (expanded regular expressions) is not implemented";
             return Err(SqlError::refused_by_postgresql(message));
         }
-        crate::func::check_regex(&pattern, &flags.letters())?;
+        crate::regex::check(&pattern, &flags.letters())?;
         Parsed::above(Step::LikeRegex(left.path, pattern, flags), true, left.height)
     }
 

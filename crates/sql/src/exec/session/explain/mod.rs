@@ -31,12 +31,12 @@ use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::exec::system::{SessionSystem, text_column};
 use crate::exec::system_tables::deparse::{Style, Writer};
-use crate::func::EvalContext;
 use crate::parse::ast::Statement;
 use crate::plan::PlannedStatement;
 use crate::session::Sink;
 use crate::storage::access::Traffic;
 use crate::tree::{Expr, Names, Select};
+use crate::types::context::EvalContext;
 use crate::types::{Type, oid};
 
 /// What was asked for.

@@ -3,7 +3,7 @@
 use super::list::{Kind, Known};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::define::storing::check_method;
-use crate::func::DateOrder;
+use crate::types::datetime::date_style::DateOrder;
 use crate::types::datetime::date_style::{DateForm, DateStyle};
 use crate::types::datetime::interval_style::IntervalStyle;
 use crate::types::datetime::{SECOND_US, interval, named_zone};

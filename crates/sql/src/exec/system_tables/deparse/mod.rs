@@ -28,8 +28,8 @@ mod simple;
 pub(crate) use call::direction;
 
 use crate::exec::system::SessionSystem;
-use crate::func::EvalContext;
 use crate::tree::{Entry, Expr, Names, Select, Subquery};
+use crate::types::context::EvalContext;
 
 /// How far a part of a query stands in, and behind what.
 const STEP: i32 = 8;

@@ -14,8 +14,8 @@ use crate::exec::system::SessionSystem;
 use crate::exec::system_tables::operator_classes;
 use crate::exec::system_tables::{SystemRelation, by_oid, part_oid};
 use crate::func::quote_ident;
-use crate::func::{EvalContext, Settings};
 use crate::tree::{Expr, Names};
+use crate::types::context::{EvalContext, Settings};
 use crate::types::{Oid, Type, oid};
 
 impl SessionSystem<'_> {

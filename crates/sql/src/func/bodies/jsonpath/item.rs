@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use crate::error::{Result, SqlError};
 use crate::func::bodies::datetime::{date_to_timestamp, utc};
 use crate::func::bodies::to_json::document_of;
-use crate::func::context::{EvalContext, Settings};
+use crate::types::context::{EvalContext, Settings};
 use crate::types::datetime::words::fixed;
 use crate::types::datetime::{DAY_US, offset_at};
 use crate::types::json::{Json, Kind};

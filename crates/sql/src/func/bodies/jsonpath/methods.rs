@@ -5,7 +5,7 @@ use super::item::{Item, Node};
 use super::run::{Base, Found, Outcome, Run, error};
 use crate::error::{Result, SqlState};
 use crate::func::bodies::time_read;
-use crate::func::context::EvalContext;
+use crate::types::context::EvalContext;
 use crate::types::json::{Json, object};
 use crate::types::jsonpath::{Method, Operator, Path, Step};
 use crate::types::numeric::Numeric;

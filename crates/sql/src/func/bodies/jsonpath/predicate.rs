@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use super::item::{Item, compare, is_null_beside_other};
 use super::run::{Outcome, Run};
 use crate::error::Result;
-use crate::func::bodies::regexp;
+use crate::regex;
 use crate::stop;
 use crate::types::jsonpath::{Operator, Path, Step};
 
@@ -69,7 +69,7 @@ impl<'a> Run<'a> {
                 let flags = flags.letters();
                 self.pairs(of, None, item, |_, item, _| match item.string() {
                     None => Ok(Truth::Unknown),
-                    Some(text) => regexp::is_match(text, pattern, &flags).map(Truth::from),
+                    Some(text) => regex::is_match(text, pattern, &flags).map(Truth::from),
                 })?
             }
             Step::Exists(of) => self.exists(of, item)?,

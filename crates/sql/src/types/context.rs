@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
+use super::datetime::date_style::DateStyle;
+use super::datetime::interval_style::IntervalStyle;
+use super::value::Value;
+use super::{BuiltinTypes, Oid, TypeInfo, Types, oid};
 use crate::encoding::{self, Encoding};
 use crate::error::{Result, SqlError};
 use crate::missing;
-use crate::types::datetime::date_style::DateStyle;
-use crate::types::datetime::interval_style::IntervalStyle;
-use crate::types::value::Value;
-use crate::types::{BuiltinTypes, Oid, TypeInfo, Types, oid};
 
 /// Settings of a session that change what expressions give.
 #[derive(Clone, Debug)]
@@ -29,16 +29,6 @@ pub struct Settings {
     pub client_encoding: &'static Encoding,
 }
 
-/// Order of day, month and year where input leaves it open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "PostgreSQL's words: day, month, year")]
-pub enum DateOrder {
-    #[default]
-    Mdy,
-    Dmy,
-    Ymd,
-}
-
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
@@ -52,6 +42,9 @@ impl Default for Settings {
         }
     }
 }
+
+/// Rows of a function that returns a set: one value for each of its output columns.
+pub type SetRows = Box<dyn Iterator<Item = Result<Vec<Value>>> + Send>;
 
 /// The system behind an expression: clock, randomness, session and catalog. Methods that a small system has
 /// no answer for have defaults.
@@ -95,11 +88,11 @@ pub trait System {
     fn reg_out(&self, reg: Oid, oid: Oid) -> Option<String>;
 
     /// Calls a function that only the system can carry out (`nextval`, `pg_get_indexdef`, `current_setting`,
-    /// `format_type`...): `source` is the name in [`super::Function::source`], `oid` tells overloads apart.
+    /// `format_type`...): `source` is the name in `func::Function::source`, `oid` tells overloads apart.
     fn call(&self, source: &str, oid: Oid, arguments: &[Value]) -> Result<Value>;
 
     /// The same for functions that return sets of rows.
-    fn call_set(&self, source: &str, oid: Oid, _arguments: &[Value]) -> Result<super::SetRows> {
+    fn call_set(&self, source: &str, oid: Oid, _arguments: &[Value]) -> Result<SetRows> {
         let _ = oid;
         Err(SqlError::unsupported(format_args!("function {source}"), missing::TYPES))
     }
