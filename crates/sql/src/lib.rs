@@ -2,7 +2,7 @@
 //!
 //! `types` holds values and what a type can do with them (text and binary form, order, modifiers); `func` the
 //! functions, operators, casts and aggregates with PostgreSQL's names, oids and rules of overload
-//! resolution; `catalog` knows the SQL objects, `storage` keeps them and their rows in the engine; `error`
+//! resolution; `storage` keeps rows in the engine, `catalog` knows the SQL objects that they are of; `error`
 //! the one error type with its SQLSTATE. Nothing here knows a socket, and nothing reads a clock or draws a
 //! random number but through [`types::context::System`].
 
@@ -23,6 +23,7 @@ mod parse;
 mod plan;
 mod regex;
 pub mod session;
+pub mod slots;
 mod stop;
 pub mod storage;
 mod tree;

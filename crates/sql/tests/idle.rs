@@ -8,7 +8,7 @@ mod support;
 
 use std::time::Duration;
 
-use liger_sql::storage::slots::Slots;
+use liger_sql::slots::Slots;
 use support::{accounts, pod};
 
 /// Processor time of this process so far.

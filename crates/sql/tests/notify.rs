@@ -169,7 +169,7 @@ fn nothing_is_left_lying() {
             let put = |host: &SqlHost| {
                 let catalog = host.catalog.clone();
                 let notice = notices::Notice { process_id: 1, channel: "x".into(), payload: String::new() };
-                let job = move |running: &mut liger_sql::storage::slots::Running<'_>| {
+                let job = move |running: &mut liger_sql::slots::Running<'_>| {
                     notices::put(
                         running.tx,
                         catalog.classes(),

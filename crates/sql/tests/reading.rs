@@ -21,7 +21,7 @@ fn a_row_is_decoded_when_it_is_given() {
     let (_, mut hosts) = pod(1);
     let host = &mut hosts[0];
     let table = host.run(|tx, working| accounts(working, tx, "accounts")).oid;
-    let numbers = liger_sql::catalog::Numbers::default();
+    let numbers = liger_sql::storage::numbers::Numbers::default();
     host.run(|tx, working| {
         let rows = working.catalog().rows(table)?;
         (0..6).try_for_each(|id| rows.insert(tx, &numbers, &account(id, "o", 1), &PlainColumns).map(drop))
@@ -53,7 +53,7 @@ fn a_change_costs_two_lookups_and_the_bytes_of_its_column() {
     let columns = vec![IndexColumn::of(1)];
     let index = NewIndex { name: "by_owner".to_owned(), table, columns, ..NewIndex::default() };
     let index = host.run(|tx, working| working.create_index(tx, index.clone())).oid;
-    let numbers = liger_sql::catalog::Numbers::default();
+    let numbers = liger_sql::storage::numbers::Numbers::default();
     host.run(|tx, working| {
         let rows = working.catalog().rows(table)?;
         (0..3).try_for_each(|id| rows.insert(tx, &numbers, &account(id, "o", 1), &PlainColumns).map(drop))

@@ -7,13 +7,14 @@ mod support;
 use std::ops::ControlFlow;
 
 use liger_sql::catalog::change::NewIndex;
+use liger_sql::catalog::check;
 use liger_sql::catalog::object::{IndexColumn, Object, PUBLIC, Sequence};
+use liger_sql::catalog::sequence;
 use liger_sql::storage::access::Access;
-use liger_sql::storage::check;
+use liger_sql::storage::garbage;
 use liger_sql::storage::scan::Range;
 use liger_sql::storage::table::{PlainColumns, Row, RowChange, TableRows};
 use liger_sql::storage::undo::{UndoLog, Undoing};
-use liger_sql::storage::{garbage, sequence};
 use liger_sql::types::{Type, oid};
 use liger_sql::{Result, SqlState, Value};
 use support::{account, accounts, new_table, oid_of, pod};
@@ -35,7 +36,7 @@ fn ids(rows: &[Row]) -> Vec<i64> {
 fn sweep(host: &mut support::SqlHost, most: usize) {
     let places = host.run(|tx, _| Ok(tx.places()));
     for place in 0..places {
-        while host.run(|tx, working| garbage::sweep(tx, working.catalog(), place, most)) {}
+        while host.run(|tx, working| garbage::sweep(tx, working.catalog().classes(), place, most)) {}
     }
 }
 
@@ -76,7 +77,7 @@ fn a_table_made_on_one_host_is_there_on_the_other_at_once() {
         let rows = working.catalog().rows(table)?;
         let key = rows.key_of(tx, &[&Value::Int4(7)])?;
         let row = rows.lock(tx, &key)?.expect("it is there");
-        let numbers = liger_sql::catalog::Numbers::default();
+        let numbers = liger_sql::storage::numbers::Numbers::default();
         let moved = account(1007, "moved", 11);
         rows.update(tx, &numbers, &RowChange::of(&row, &moved, &[0, 1, 2]), &PlainColumns)
     });
@@ -117,7 +118,7 @@ fn indexes_follow_their_rows() {
         unique,
         ..NewIndex::default()
     };
-    let numbers = liger_sql::catalog::Numbers::default();
+    let numbers = liger_sql::storage::numbers::Numbers::default();
     a.run(|tx, working| {
         let rows = working.catalog().rows(table)?;
         (0..40).try_for_each(|id| {
@@ -203,7 +204,7 @@ fn long_values_lie_outside_and_long_keys_are_cut() {
     let table = a.run(|tx, working| working.create_table(tx, new_table("notes", &columns, &[0]))).oid;
     let name = |n: i32| format!("{}{n:04}", "a very long name that does not fit the key at all ".repeat(3));
     let text = |n: usize| "0123456789abcdef".repeat(n);
-    let numbers = liger_sql::catalog::Numbers::from_life(9);
+    let numbers = liger_sql::storage::numbers::Numbers::from_life(9);
     a.run(|tx, working| {
         let rows = working.catalog().rows(table)?;
         assert!(!rows.is_exact(None)?, "texts may be cut");
@@ -256,7 +257,7 @@ fn savepoints_undo_rows_and_objects() {
     let (_, mut hosts) = pod(1);
     let a = &mut hosts[0];
     let table = a.run(|tx, working| accounts(working, tx, "accounts")).oid;
-    let numbers = liger_sql::catalog::Numbers::from_life(9);
+    let numbers = liger_sql::storage::numbers::Numbers::from_life(9);
     a.run(|tx, working| {
         let rows = working.catalog().rows(table)?;
         (0..4).try_for_each(|id| rows.insert(tx, &numbers, &account(id, "o", 1), &PlainColumns).map(|_| ()))
@@ -351,7 +352,7 @@ fn rows_without_a_key_come_in_the_order_in_which_they_were_put() {
     let [a, _] = &mut hosts[..] else { panic!("two hosts") };
     let table =
         a.run(|tx, working| working.create_table(tx, new_table("log", &[("n", Type::of(oid::INT4))], &[])));
-    let numbers = liger_sql::catalog::Numbers::from_life(9);
+    let numbers = liger_sql::storage::numbers::Numbers::from_life(9);
     a.run(|tx, working| {
         let rows = working.catalog().rows(table.oid)?;
         (0..300).try_for_each(|n| rows.insert(tx, &numbers, &[Value::Int4(n)], &PlainColumns).map(|_| ()))?;
@@ -382,7 +383,7 @@ fn the_last_rows_are_found_from_the_end() {
     let (_, mut hosts) = pod(2);
     let [a, b] = &mut hosts[..] else { panic!("two hosts") };
     let table = a.run(|tx, working| accounts(working, tx, "accounts")).oid;
-    let numbers = liger_sql::catalog::Numbers::from_life(9);
+    let numbers = liger_sql::storage::numbers::Numbers::from_life(9);
     let spread = |n: i32| if n < 2000 { n * n } else { n * n + 7 };
     for some in 0..6 {
         a.run(|tx, working| {

@@ -17,8 +17,8 @@ use liger_fabric::native::HostMemory;
 use liger_server::{Config, Scrape, Server};
 use liger_sql::catalog::HostCatalog;
 use liger_sql::exec::{EngineDatabase, SqlHost, Surroundings};
+use liger_sql::slots::Slots;
 use liger_sql::storage::classes::Classes;
-use liger_sql::storage::slots::Slots;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::desks::show;

@@ -20,13 +20,13 @@ use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
 use liger_sql::catalog::change::{NewIndex, NewTable, Working};
 use liger_sql::catalog::definition::Held;
 use liger_sql::catalog::object::{Column, IndexColumn, Object, PUBLIC};
-use liger_sql::catalog::{Catalog, HostCatalog, OWN_SIZES};
+use liger_sql::catalog::{Catalog, HostCatalog, check};
 use liger_sql::storage::access::{Access, attempt, is_conflict};
 use liger_sql::storage::classes::{ClassSize, Classes};
 use liger_sql::storage::scan::Range;
 use liger_sql::storage::signals::{self, Kind, Signal};
 use liger_sql::storage::table::{PlainColumns, RowChange};
-use liger_sql::storage::{check, garbage};
+use liger_sql::storage::{garbage, parts};
 use liger_sql::types::{Oid, Type, oid};
 use liger_sql::{Result, SqlError, SqlState, Value};
 
@@ -63,7 +63,7 @@ struct Shared {
 
 fn sizes() -> Vec<ClassSize> {
     let more = [(2, 64), (3, 16), (3, 1024)].map(|(words, body)| ClassSize { words, body });
-    OWN_SIZES.into_iter().chain(more).collect()
+    parts::SIZES.into_iter().chain(more).collect()
 }
 
 fn objects(seed: u64, left_out: Option<&LeftOut>) -> Ran {
@@ -138,7 +138,7 @@ fn work(cx: &Cx<Sim>, host: &RowHost, transactions: u32, shared: &Shared) {
             cx.pause();
         }
         for place in 0..host.partition_count() {
-            let sweep = |tx: &mut dyn Access| garbage::sweep(tx, &catalog.cached(), place, 16);
+            let sweep = |tx: &mut dyn Access| garbage::sweep(tx, catalog.cached().classes(), place, 16);
             while again(&mut session, u32::MAX, sweep) == Some(true) {}
         }
         let found = again(&mut session, u32::MAX, |tx| {
@@ -240,7 +240,7 @@ fn operation(
         4 => read_all(tx, working, table),
         5 => {
             let place = pick.below(tx.places().into()) as u16;
-            garbage::sweep(tx, working.catalog(), place, 4).map(drop)
+            garbage::sweep(tx, working.catalog().classes(), place, 4).map(drop)
         }
         _ => row(tx, working, host, table, pick),
     }

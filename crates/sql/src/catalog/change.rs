@@ -20,13 +20,13 @@ use super::depend;
 use super::object::{
     Column, Constraint, Index, IndexColumn, Indexed, Object, OnCommit, Placing, RowsAt, Rule, Sequence, Table,
 };
-use super::{Catalog, Space, definition, saved};
+use super::{Catalog, Space, definition, saved, sequence, sizing};
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::Access;
 use crate::storage::classes::{ClassSize, ObjectId};
+use crate::storage::garbage;
 use crate::storage::private::{FIRST_PRIVATE, is_private};
 use crate::storage::table::put_edges;
-use crate::storage::{garbage, sequence, sizing};
 use crate::types::Oid;
 
 /// The catalog as a transaction sees it.
@@ -472,7 +472,7 @@ impl Working {
 
     /// Nobody needs these rows any more. A session's own ones go when the transaction commits.
     fn let_go(&self, tx: &mut dyn Access, rows: RowsAt) -> Result<()> {
-        if is_private(rows.object.0) { Ok(()) } else { garbage::add(tx, &self.now, rows) }
+        if is_private(rows.object.0) { Ok(()) } else { garbage::add(tx, &self.now.classes, rows) }
     }
 
     /// Empties a table at once: its rows and entries get new objects, the old ones are garbage.

@@ -1,7 +1,7 @@
 //! Definitions: who uses a table or view, and who changes it.
 //!
 //! The definition of a relation has a row in every place, with the catalog's version at which the relation
-//! was changed last (catalog/saved.rs). Whoever uses the relation reads the copy in its own host's memory and
+//! was changed last (storage/parts.rs). Whoever uses the relation reads the copy in its own host's memory and
 //! keeps that read lock; whoever changes it takes all copies. So a change waits for those who use the
 //! relation, they wait for it, and nobody else hears of either.
 //!
@@ -23,10 +23,10 @@ use liger_engine::Key;
 
 use super::Catalog;
 use super::object::{Constraint, Index, Object, Table, UserTypeKind, View};
-use super::saved;
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::Access;
 use crate::storage::classes::{Classes, Home};
+use crate::storage::parts;
 use crate::storage::private::is_private;
 use crate::storage::table::new_row;
 use crate::types::Oid;
@@ -46,7 +46,7 @@ pub enum Held {
 }
 
 fn row_of(classes: &Classes, place: u16, relation: Oid) -> Result<(Home, Key)> {
-    saved::state_key(classes, place, DEFINITION | u64::from(relation))
+    parts::state_key(classes, place, DEFINITION | u64::from(relation))
 }
 
 fn version_in(state: &Home, row: &[u8]) -> u64 {
@@ -62,7 +62,7 @@ pub fn hold(tx: &mut dyn Access, picture: &Catalog, relation: Oid) -> Result<Hel
     if tx.is_left_out("catalog.hold-definition") {
         return Ok(Held::Here);
     }
-    let (state, key) = row_of(&picture.classes, saved::own_place(tx), relation)?;
+    let (state, key) = row_of(&picture.classes, parts::own_place(tx), relation)?;
     let mut version = u64::MAX;
     let seen = tx.get_if_free(state.table, &key, &mut |row| version = version_in(&state, row))?;
     Ok(match seen {

@@ -13,13 +13,13 @@ use liger_engine::row::RowSession;
 use liger_fabric::Fabric;
 
 use super::first::first_objects;
+use super::sequence::Blocks;
 use super::{Catalog, definition, saved};
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::{Access, transact};
-use crate::storage::advisory;
 use crate::storage::classes::Classes;
-use crate::storage::sequence::Blocks;
-use crate::storage::{notices, signals};
+use crate::storage::numbers::Numbers;
+use crate::storage::{advisory, notices, parts, signals};
 
 /// The catalog of one host.
 pub struct HostCatalog {
@@ -32,43 +32,13 @@ pub struct HostCatalog {
     in_vain: AtomicU64,
 }
 
-/// Numbers that no other host, and no other life of this one, ever gives: hidden row numbers and numbers of
-/// values outside of rows. A life's number in the upper bits, then a count: rows of one life sort in the
-/// order in which they were put.
-#[derive(Debug, Default)]
-pub struct Numbers {
-    next: AtomicU64,
-}
-
-/// Bits of a number that count within a life.
-const COUNT_BITS: u32 = 40;
-
-impl Numbers {
-    /// The numbers of a life.
-    pub fn from_life(life: u64) -> Numbers {
-        Numbers { next: AtomicU64::new(life << COUNT_BITS) }
-    }
-
-    /// The life that the numbers are of.
-    pub fn life(&self) -> u64 {
-        self.next.load(Ordering::Relaxed) >> COUNT_BITS
-    }
-
-    /// The next number.
-    pub fn take(&self) -> u64 {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        assert!(number >> COUNT_BITS != 0, "a number was asked for before the catalog was opened");
-        number
-    }
-}
-
 impl HostCatalog {
     /// The catalog of a host that has not looked yet.
     ///
     /// # Errors
     /// If the pod was made without the tables that SQL needs.
     pub fn new(classes: Classes) -> Result<HostCatalog> {
-        if saved::OWN_SIZES.iter().any(|size| classes.table(*size).is_none()) {
+        if parts::SIZES.iter().any(|size| classes.table(*size).is_none()) {
             let message = "the pod was made without SQL: it has none of the tables that SQL keeps rows in";
             return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
         }
@@ -99,7 +69,7 @@ impl HostCatalog {
             let now = self.begin(tx)?;
             definition::complete(tx, &now)?;
         }
-        let life = saved::take_life(tx, &self.classes)?;
+        let life = parts::take_life(tx, &self.classes)?;
         // Those of earlier lives of this host, and of hosts that are gone, are removed by looking at them.
         advisory::all(tx, &self.classes)?;
         notices::forget(tx, &self.classes)?;
@@ -123,7 +93,7 @@ impl HostCatalog {
 
     /// From here on the host gives numbers of this life.
     pub fn opened(&self, life: u64) {
-        self.numbers.next.store(life << COUNT_BITS, Ordering::Relaxed);
+        self.numbers.begin(life);
     }
 
     /// Numbers that nobody else gives.

@@ -4,7 +4,9 @@
 //! * [`HostCatalog`]: the picture that a host has, and how a transaction knows that it is current;
 //! * [`change::Working`]: a transaction's own picture, with what it has created, altered and dropped;
 //! * [`definition`]: which relations a transaction uses, and how those that change one wait for it;
-//! * `depend`: what has to go when an object goes.
+//! * `depend`: what has to go when an object goes;
+//! * [`sizing`]: the classes that an object's rows get; `layout`: how they are laid out in them;
+//! * [`sequence`]: the numbers of sequences; [`check`]: whether all rows fit together.
 //!
 //! Invariants:
 //! 1. A [`Catalog`] never changes: a change makes another one. Whoever holds one may look as long as he
@@ -13,14 +15,18 @@
 //!    schema; types of a schema.
 
 pub mod change;
+pub mod check;
 pub mod definition;
 pub(crate) mod depend;
 mod expression;
 mod first;
 mod host;
+mod layout;
 pub mod object;
 pub(crate) mod privilege;
-pub(crate) mod saved;
+mod saved;
+pub mod sequence;
+pub mod sizing;
 pub(crate) mod system;
 mod types;
 mod user_type;
@@ -30,13 +36,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use first::first_objects;
-pub use host::{HostCatalog, Numbers};
+pub use host::HostCatalog;
 pub use object::Object;
-pub use saved::OWN_SIZES;
-pub(crate) use saved::{GARBAGE, PARTS, SEQUENCES};
 pub(crate) use types::type_of_object;
 
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::Result;
 use crate::storage::classes::{Classes, Home};
 use crate::storage::private::FIRST_PRIVATE;
 use crate::storage::table::TableRows;
@@ -219,7 +223,7 @@ impl Catalog {
         if let Some(found) = rows.get(&table) {
             return Ok(found.clone());
         }
-        let made = Arc::new(TableRows::new(self, table)?);
+        let made = Arc::new(layout::table_rows(self, table)?);
         rows.insert(table, made.clone());
         Ok(made)
     }
@@ -229,7 +233,7 @@ impl Catalog {
     /// # Errors
     /// If this pod has no such class.
     pub fn home(&self, at: RowsAt) -> Result<Home> {
-        home(&self.classes, at)
+        self.classes.home(at)
     }
 
     /// A session's own objects in this picture (storage/private.rs).
@@ -253,13 +257,4 @@ impl Catalog {
         };
         Catalog::new(self.version, self.classes.clone(), objects)
     }
-}
-
-fn home(classes: &Classes, at: RowsAt) -> Result<Home> {
-    let table = classes.table(at.size).ok_or_else(|| {
-        let message =
-            format!("the pod has no rows of {} key words and {} bytes", at.size.words, at.size.body);
-        SqlError::new(SqlState::INTERNAL_ERROR, message)
-    })?;
-    Ok(Home { object: at.object, size: at.size, table })
 }

@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 pub use super::expression::{Expression, Materialized};
 pub use super::user_type::{UserType, UserTypeKind};
 pub use crate::parse::ast::OnCommit;
+pub use crate::storage::classes::RowsAt;
 use crate::storage::classes::{ClassSize, ObjectId};
+pub use crate::storage::table::Placing;
 use crate::types::{Oid, Type};
 
 /// The least oid of objects that users make.
@@ -121,16 +123,6 @@ pub struct DefaultGrants {
     pub grants: Vec<Grant>,
 }
 
-/// Where rows are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct RowsAt {
-    /// The object whose rows they are: the table's or index's oid, or another number after a TRUNCATE
-    /// (PostgreSQL's `relfilenode`).
-    pub object: ObjectId,
-    /// Their class.
-    pub size: ClassSize,
-}
-
 /// A table.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Table {
@@ -180,17 +172,6 @@ pub struct Table {
     /// `COMMENT ON`.
     #[serde(default)]
     pub comment: Option<String>,
-}
-
-/// How rows are placed in the pod's partitions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub enum Placing {
-    /// By a hash of the first column of the key.
-    #[default]
-    Hash,
-    /// By the value of this integer column of the key, modulo the number of partitions:
-    /// `WITH (partition_by = 'w_id')`.
-    Value(u16),
 }
 
 /// A column.
@@ -407,7 +388,7 @@ pub enum Indexed {
     },
 }
 
-/// A sequence. Its numbers are in rows of their own (storage/sequence.rs).
+/// A sequence. Its numbers are in rows of their own (sequence.rs).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sequence {
     /// Its number.

@@ -23,9 +23,9 @@ use super::system::{SessionSystem, Shared};
 use super::system_tables::roles::DATABASE;
 use crate::error::{Result, SqlError, SqlState};
 use crate::session::{Interrupt, Place};
+use crate::slots::{Bell, Running};
 use crate::storage::access::is_conflict;
 use crate::storage::advisory::{self, Entry, Holder, Lock, Mode, Request};
-use crate::storage::slots::{Bell, Running};
 use crate::types::value::Value;
 
 /// How long nobody looks whether the statement shall end.

@@ -1,7 +1,7 @@
 //! Sessions of a pod: statements run in transactions of their host's workers.
 //!
 //! A session runs a statement on its own thread. The first one that needs rows begins a transaction
-//! ([`Slots`](crate::storage::slots::Slots)), which has a worker of the host for each statement, waits for it
+//! ([`Slots`](crate::slots::Slots)), which has a worker of the host for each statement, waits for it
 //! if all are busy, and gives it back at the statement's end, or while the statement waits.
 //!
 //! Invariants:
@@ -11,7 +11,7 @@
 //!    [`RETRIES`] times at most, if nothing of it has been sent to the client.
 //! 4. The client is told that a statement is complete after its commit.
 //! 5. A session whose client was told of a conflict takes turns with other such sessions of its host
-//!    ([`TakesTurns`](crate::storage::slots::TakesTurns)) until some transactions of it have gone well.
+//!    ([`TakesTurns`](crate::slots::TakesTurns)) until some transactions of it have gone well.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,9 +32,9 @@ use crate::session::{
     ColumnDescription, Database, Described, Formats, Interrupt, LoginRole, Parameters, Place, Progress,
     Session, SessionStart, Sink, Timeouts, TransactionState,
 };
+use crate::slots::Turn;
 use crate::storage::access::is_conflict;
 use crate::storage::advisory::{Lock, Mode};
-use crate::storage::slots::Turn;
 use crate::types::Oid;
 
 /// How long a conflict is retried, and how often at least: a long statement has a second chance, too.

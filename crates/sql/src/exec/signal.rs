@@ -16,8 +16,8 @@ use super::system::SessionSystem;
 use crate::catalog::object::SIGNAL_ROLE;
 use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::session::{InterruptReason, host_of};
+use crate::slots::Bell;
 use crate::storage::signals::{self, Kind, Signal};
-use crate::storage::slots::Bell;
 use crate::types::value::Value;
 
 /// How long nobody looks whether the statement shall end.

@@ -13,7 +13,7 @@
 //! Invariants:
 //! 1. Of two granted rows of one lock, of different sessions and one of them exclusive, never both count: who
 //!    takes a lock reads all rows of it in the same transaction.
-//! 2. A row counts as long as the life of its host does (`catalog/saved.rs`): the host is a member of the pod
+//! 2. A row counts as long as the life of its host does (parts.rs): the host is a member of the pod
 //!    and has not begun another life. What no longer counts is removed by whoever meets it, and by each host
 //!    that opens its catalog.
 //! 3. Who waits says so in a row: so that others see it, and that two who wait for each other are found.
@@ -31,8 +31,8 @@ use liger_engine::Key;
 
 use super::access::Access;
 use super::classes::{Bound, Classes, Home};
+use super::parts;
 use super::table::new_row;
-use crate::catalog::saved;
 use crate::error::Result;
 use crate::types::Oid;
 
@@ -168,7 +168,7 @@ impl Living {
         if let Some(known) = self.0.get(&life) {
             return Ok(*known);
         }
-        let lives = saved::lives(tx, classes, holder.host, u64::from(holder.life))?;
+        let lives = parts::lives(tx, classes, holder.host, u64::from(holder.life))?;
         self.0.insert(life, lives);
         Ok(lives)
     }
@@ -224,7 +224,7 @@ pub fn acquire(
     wanted: &Request,
     waits_since: Option<i64>,
 ) -> Result<bool> {
-    let home = saved::advisory(classes)?;
+    let home = parts::advisory(classes)?;
     let range = home.range_of_prefix(place_of(tx, wanted.lock), &wanted.lock.bytes());
     let entries = living(tx, classes, &home, std::iter::once(range))?;
     let own = entries.iter().find(|entry| entry.request == *wanted);
@@ -265,7 +265,7 @@ pub fn note(
     request: &Request,
     waits_since: Option<i64>,
 ) -> Result<bool> {
-    let home = saved::advisory(classes)?;
+    let home = parts::advisory(classes)?;
     let range = home.range_of_prefix(place_of(tx, request.lock), &request.lock.bytes());
     let entries = living(tx, classes, &home, std::iter::once(range))?;
     let own = entries.iter().find(|entry| entry.request == *request);
@@ -280,7 +280,7 @@ pub fn note(
 /// # Errors
 /// As [`acquire`].
 pub fn is_wanted(tx: &mut dyn Access, classes: &Classes, lock: Lock, own: &Holder) -> Result<bool> {
-    let (home, mut found) = (saved::advisory(classes)?, false);
+    let (home, mut found) = (parts::advisory(classes)?, false);
     let range = home.range_of_prefix(place_of(tx, lock), &lock.bytes());
     tx.peek(home.table, &range, &mut |key, row| {
         let request = Entry::of(&home, key, row).request;
@@ -295,7 +295,7 @@ pub fn is_wanted(tx: &mut dyn Access, classes: &Classes, lock: Lock, own: &Holde
 /// # Errors
 /// As [`acquire`].
 pub fn release(tx: &mut dyn Access, classes: &Classes, request: &Request) -> Result<()> {
-    let home = saved::advisory(classes)?;
+    let home = parts::advisory(classes)?;
     tx.delete(home.table, &key(tx, &home, request)).map(|_| ())
 }
 
@@ -304,7 +304,7 @@ pub fn release(tx: &mut dyn Access, classes: &Classes, request: &Request) -> Res
 /// # Errors
 /// As [`acquire`].
 pub fn all(tx: &mut dyn Access, classes: &Classes) -> Result<Vec<Entry>> {
-    let home = saved::advisory(classes)?;
+    let home = parts::advisory(classes)?;
     let ranges: Vec<_> = (0..tx.places()).map(|p| home.range(p, Bound::Open, Bound::Open)).collect();
     living(tx, classes, &home, ranges.into_iter())
 }

@@ -1,6 +1,4 @@
-//! Whether all rows of SQL objects fit together: for tests and for whoever suspects damage.
-//!
-//! It reads everything in one transaction, and so waits for nobody who changes something: it meets conflicts.
+//! Whether the rows of an object fit together.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -11,29 +9,15 @@ use super::access::Access;
 use super::classes::Home;
 use super::scan::Range;
 use super::table::{Computed, TableRows};
-use crate::catalog::{Catalog, PARTS};
 use crate::error::Result;
 
-/// What is wrong, one line each: edges, rows, entries, values outside.
-///
-/// # Errors
-/// Conflicts, and damage that ends the reading.
-pub fn problems(tx: &mut dyn Access, catalog: &Catalog, computed: &dyn Computed) -> Result<Vec<String>> {
-    let mut wrong = Vec::new();
-    for part in PARTS {
-        check_edges(tx, &catalog.home(part)?, &format!("part {} of the catalog", part.object.0), &mut wrong)?;
-    }
-    let tables = catalog.objects().filter_map(|object| match &**object {
-        crate::catalog::Object::Table(table) => Some(table.oid),
-        _ => None,
-    });
-    for table in tables {
-        check_table(tx, &*catalog.rows(table)?, computed, &mut wrong)?;
-    }
-    Ok(wrong)
-}
-
-fn check_edges(tx: &mut dyn Access, home: &Home, what: &str, wrong: &mut Vec<String>) -> Result<()> {
+/// Whether an object has its edges.
+pub(crate) fn check_edges(
+    tx: &mut dyn Access,
+    home: &Home,
+    what: &str,
+    wrong: &mut Vec<String>,
+) -> Result<()> {
     for place in 0..tx.places() {
         if !tx.get(home.table, &home.edge(place), &mut |_| {})? {
             wrong.push(format!("{what} has no edge in place {place}"));
@@ -57,7 +41,8 @@ fn keys(tx: &mut dyn Access, home: &Home, mut see: impl FnMut(&Key, &[u8])) -> R
     Ok(keys)
 }
 
-fn check_table(
+/// Whether a table's rows, values outside of them, and entries fit together.
+pub(crate) fn check_table(
     tx: &mut dyn Access,
     rows: &TableRows,
     computed: &dyn Computed,

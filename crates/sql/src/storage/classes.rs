@@ -22,6 +22,8 @@
 use liger_engine::{Catalog, ColumnType, Key, KeyBuilder, KeyRange, TableId, TableSchema};
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Result, SqlError, SqlState};
+
 /// Widths of keys, in words; the first word is the object's and the place's.
 pub const WIDTHS: [u8; 5] = [2, 3, 4, 6, 8];
 /// Bytes of bodies: steps of a third to a half, so that at most that much of a row is empty. Every class
@@ -78,6 +80,16 @@ impl ClassSize {
     }
 }
 
+/// Where rows are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RowsAt {
+    /// The object whose rows they are: the table's or index's oid, or another number after a TRUNCATE
+    /// (PostgreSQL's `relfilenode`).
+    pub object: ObjectId,
+    /// Their class.
+    pub size: ClassSize,
+}
+
 /// The classes of a pod, and the engine's numbers for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classes {
@@ -121,6 +133,19 @@ impl Classes {
     pub fn table(&self, size: ClassSize) -> Option<TableId> {
         let at = self.classes.binary_search_by_key(&size, |class| class.0).ok()?;
         Some(self.classes[at].1)
+    }
+
+    /// Where rows are in the engine.
+    ///
+    /// # Errors
+    /// If this pod has no such class.
+    pub fn home(&self, at: RowsAt) -> Result<Home> {
+        let table = self.table(at.size).ok_or_else(|| {
+            let message =
+                format!("the pod has no rows of {} key words and {} bytes", at.size.words, at.size.body);
+            SqlError::new(SqlState::INTERNAL_ERROR, message)
+        })?;
+        Ok(Home { object: at.object, size: at.size, table })
     }
 
     /// How many there are.

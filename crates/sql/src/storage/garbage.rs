@@ -18,18 +18,17 @@
 use std::ops::ControlFlow;
 
 use super::access::Access;
-use super::classes::{Bound, ClassSize, ObjectId};
+use super::classes::{Bound, ClassSize, Classes, ObjectId, RowsAt};
+use super::parts::GARBAGE;
 use super::table::new_row;
-use crate::catalog::Catalog;
-use crate::catalog::object::RowsAt;
 use crate::error::Result;
 
 /// Notes that nobody needs these rows any more.
 ///
 /// # Errors
 /// Conflicts.
-pub fn add(tx: &mut dyn Access, catalog: &Catalog, rows: RowsAt) -> Result<()> {
-    let notes = catalog.home(crate::catalog::GARBAGE)?;
+pub fn add(tx: &mut dyn Access, classes: &Classes, rows: RowsAt) -> Result<()> {
+    let notes = classes.home(GARBAGE)?;
     let mut key = rows.object.0.to_be_bytes().to_vec();
     key.extend_from_slice(&[rows.size.words, 0]);
     key.extend_from_slice(&rows.size.body.to_be_bytes());
@@ -39,13 +38,12 @@ pub fn add(tx: &mut dyn Access, catalog: &Catalog, rows: RowsAt) -> Result<()> {
     Ok(())
 }
 
-/// Removes up to `most` rows of an object that is gone, in one place; false if there are none left. Any
-/// picture of the catalog will do.
+/// Removes up to `most` rows of an object that is gone, in one place; false if there are none left.
 ///
 /// # Errors
 /// Conflicts.
-pub fn sweep(tx: &mut dyn Access, catalog: &Catalog, place: u16, most: usize) -> Result<bool> {
-    let notes = catalog.home(crate::catalog::GARBAGE)?;
+pub fn sweep(tx: &mut dyn Access, classes: &Classes, place: u16, most: usize) -> Result<bool> {
+    let notes = classes.home(GARBAGE)?;
     let mut first = None;
     tx.scan(notes.table, &notes.range(place, Bound::Open, Bound::Open), &mut |key, _| {
         first = Some(*key);
@@ -54,7 +52,7 @@ pub fn sweep(tx: &mut dyn Access, catalog: &Catalog, place: u16, most: usize) ->
     let Some(note) = first else { return Ok(false) };
     let object = ObjectId(note.extract(8, 4) as u32);
     let size = ClassSize { words: note.extract(12, 1) as u8, body: note.extract(14, 2) as u16 };
-    let home = catalog.home(RowsAt { object, size })?;
+    let home = classes.home(RowsAt { object, size })?;
     let mut keys = Vec::new();
     tx.scan(home.table, &home.range(place, Bound::Open, Bound::Open), &mut |key, _| {
         keys.push(*key);

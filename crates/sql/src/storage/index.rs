@@ -9,10 +9,7 @@ use liger_engine::Key;
 use super::access::Access;
 use super::classes::Home;
 use super::key::{KeyColumn, KeyWidth, fit, hash64};
-use super::sizing::base_type;
-use super::table::{TableRows, key_column};
-use crate::catalog::Catalog;
-use crate::catalog::object::{Index, IndexColumn, Indexed};
+use super::table::TableRows;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, oid};
@@ -60,19 +57,19 @@ impl Computed for PlainColumns {
     }
 }
 
-/// The way to an index's entries.
-pub(super) struct IndexRows {
-    pub(super) oid: Oid,
-    pub(super) name: Arc<str>,
-    pub(super) home: Home,
-    pub(super) columns: Vec<KeyColumn>,
+/// The way to an index's entries, made of its description (catalog/layout.rs).
+pub(crate) struct IndexRows {
+    pub(crate) oid: Oid,
+    pub(crate) name: Arc<str>,
+    pub(crate) home: Home,
+    pub(crate) columns: Vec<KeyColumn>,
     /// The columns of the table, if it has no others and no predicate.
-    pub(super) plain: Option<Vec<usize>>,
-    pub(super) unique: bool,
-    nulls_not_distinct: bool,
+    pub(crate) plain: Option<Vec<usize>>,
+    pub(crate) unique: bool,
+    pub(crate) nulls_not_distinct: bool,
     /// Which of its columns is the one that decides a row's place.
-    with_row: Option<usize>,
-    pub(super) is_exact: bool,
+    pub(crate) with_row: Option<usize>,
+    pub(crate) is_exact: bool,
 }
 
 /// An entry of an index.
@@ -82,45 +79,6 @@ pub(super) struct Entry {
 }
 
 impl IndexRows {
-    pub(super) fn new(catalog: &Catalog, table: &TableRows, index: &Index) -> Result<IndexRows> {
-        let of = catalog.table(table.oid).expect("looked up by the caller");
-        let home = catalog.home(index.rows.expect("an index with entries of its own"))?;
-        let column = |part: &IndexColumn| {
-            let (descending, nulls_first) = (part.descending, part.nulls_first);
-            let padded = match &part.of {
-                Indexed::Column(n) => key_column(catalog, &of.columns[usize::from(*n)]).padded,
-                Indexed::Expression { type_oid, .. } => *type_oid == oid::BPCHAR,
-            };
-            KeyColumn { descending, nulls_first, not_null: false, padded }
-        };
-        let plain = |part: &IndexColumn| match part.of {
-            Indexed::Column(n) => Some(usize::from(n)),
-            Indexed::Expression { .. } => None,
-        };
-        let all_plain: Option<Vec<usize>> = index.columns.iter().map(plain).collect();
-        let placing = table.placing_column().map(|(column, _)| column);
-        let with_row = index.columns.iter().position(|part| placing.is_some() && plain(part) == placing);
-        let widths = index.columns.iter().map(|part| match &part.of {
-            Indexed::Column(n) => base_type(catalog, &of.columns[usize::from(*n)]),
-            Indexed::Expression { type_oid, modifier, .. } => Type { oid: *type_oid, modifier: *modifier },
-        });
-        let of_key = of.key.iter().map(|n| base_type(catalog, &of.columns[usize::from(*n)]));
-        let hidden = of.key.is_empty().then_some(Type::of(oid::INT8));
-        let nulls = index.columns.len();
-        let room = home.size.key_bytes().saturating_sub(nulls);
-        Ok(IndexRows {
-            oid: index.oid,
-            name: index.name.as_str().into(),
-            home,
-            columns: index.columns.iter().map(column).collect(),
-            plain: all_plain.filter(|_| index.predicate.is_none()),
-            unique: index.is_unique_at_once(),
-            nulls_not_distinct: index.nulls_not_distinct,
-            with_row,
-            is_exact: is_exact(widths.chain(of_key).chain(hidden), room),
-        })
-    }
-
     /// Whether setting these columns may change a row's entry, while its key stays.
     pub(super) fn depends_on(&self, set: &[usize]) -> bool {
         self.plain.as_ref().is_none_or(|columns| columns.iter().any(|column| set.contains(column)))
@@ -200,7 +158,7 @@ pub(super) fn hashed_place(value: &Value, how: &KeyColumn, places: u16) -> Resul
 }
 
 /// Whether keys of columns of these types are never cut.
-pub(super) fn is_exact(types: impl Iterator<Item = Type>, room: usize) -> bool {
+pub(crate) fn is_exact(types: impl Iterator<Item = Type>, room: usize) -> bool {
     let width = |ty: Type| match KeyWidth::of(ty) {
         Some(KeyWidth::AtMost(bytes)) => Some(bytes),
         // Every character may take four bytes.

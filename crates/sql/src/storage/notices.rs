@@ -22,8 +22,9 @@ use liger_engine::Key;
 use super::access::Access;
 use super::classes::{Classes, Home};
 use super::codec;
+use super::numbers::Numbers;
+use super::parts;
 use super::table::new_row;
-use crate::catalog::{Numbers, saved};
 use crate::error::Result;
 
 /// Notifications that are read in one transaction, at most.
@@ -64,7 +65,7 @@ fn read(body: &[u8]) -> Result<Notice> {
 /// # Errors
 /// Conflicts, and those of the engine; so do all that follow.
 pub fn put(tx: &mut dyn Access, classes: &Classes, numbers: &Numbers, notices: &[Notice]) -> Result<bool> {
-    let listening = saved::listening(tx, classes)?;
+    let listening = parts::listening(tx, classes)?;
     let hosts: Vec<u8> = (0..64).filter(|host| listening & (1 << host) != 0 && tx.is_member(*host)).collect();
     if hosts.is_empty() {
         return Ok(false);
@@ -72,7 +73,7 @@ pub fn put(tx: &mut dyn Access, classes: &Classes, numbers: &Numbers, notices: &
     let number = numbers.take();
     for (which, notice) in notices.iter().enumerate() {
         let body = body(notice);
-        let home = saved::inbox(classes, body.len())?;
+        let home = parts::inbox(classes, body.len())?;
         for host in &hosts {
             let mut key = vec![*host];
             key.extend_from_slice(&number.to_be_bytes());
@@ -92,15 +93,15 @@ pub(super) fn place_of(tx: &dyn Access, host: u8) -> u16 {
 /// # Errors
 /// As [`put`].
 pub fn set_listening(tx: &mut dyn Access, classes: &Classes, listens: bool) -> Result<()> {
-    let (before, bit) = (saved::listening(tx, classes)?, 1u64 << tx.host());
+    let (before, bit) = (parts::listening(tx, classes)?, 1u64 << tx.host());
     let now = if listens { before | bit } else { before & !bit };
-    if now == before { Ok(()) } else { saved::set_listening(tx, classes, now) }
+    if now == before { Ok(()) } else { parts::set_listening(tx, classes, now) }
 }
 
 /// Rows of a host's inbox, the first ones of each kind, by key.
 fn inbox(tx: &mut dyn Access, classes: &Classes, host: u8) -> Result<Vec<(Home, Key, Vec<u8>)>> {
     let mut found = Vec::new();
-    for home in saved::inboxes(classes)? {
+    for home in parts::inboxes(classes)? {
         let range = home.range_of_prefix(place_of(tx, host), &[host]);
         let mut count = 0;
         tx.scan(home.table, &range, &mut |key, row| {

@@ -23,8 +23,9 @@ use super::access::Access;
 use super::classes::Classes;
 use super::codec;
 use super::notices::place_of;
+use super::numbers::Numbers;
+use super::parts;
 use super::table::new_row;
-use crate::catalog::{Numbers, saved};
 use crate::error::Result;
 use crate::session::InterruptReason;
 
@@ -113,7 +114,7 @@ pub fn put(
         return Ok(false);
     }
     let body = body(signal);
-    let home = saved::inbox(classes, body.len())?;
+    let home = parts::inbox(classes, body.len())?;
     let mut key = vec![whose(to)];
     key.extend_from_slice(&numbers.take().to_be_bytes());
     tx.insert(home.table, &new_row(&home, &home.key(place_of(tx, to), &key), &body))?;
@@ -122,7 +123,7 @@ pub fn put(
 
 /// Takes signals for a host out, and whether these were all.
 fn take_of(tx: &mut dyn Access, classes: &Classes, host: u8) -> Result<(Vec<Signal>, bool)> {
-    let home = saved::inbox(classes, 0)?;
+    let home = parts::inbox(classes, 0)?;
     let range = home.range_of_prefix(place_of(tx, host), &[whose(host)]);
     let mut rows = Vec::new();
     tx.scan(home.table, &range, &mut |key, row| {

@@ -19,21 +19,20 @@
 use std::sync::Arc;
 
 use liger_engine::{Key, MAX_KEY_WORDS, NewRow};
+use serde::{Deserialize, Serialize};
 
 use super::access::Access;
 use super::classes::Home;
 pub use super::index::{Computed, PlainColumns};
-use super::index::{Entry, IndexRows, hashed_place, is_exact};
+use super::index::{Entry, IndexRows, hashed_place};
 use super::key::{KeyColumn, fit};
+use super::numbers::Numbers;
 use super::overflow;
 use super::row::{Encoded, RowLayout, damaged, differences};
-use super::sizing::{base_type, stored_of};
-use crate::catalog::object::{Column, Placing, Rule};
-use crate::catalog::{Catalog, Numbers};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::quote_ident;
+use crate::types::Oid;
 use crate::types::value::Value;
-use crate::types::{Oid, oid};
 
 /// A row as it was read.
 #[derive(Clone, Debug)]
@@ -73,24 +72,35 @@ pub struct Duplicate {
     pub key: Key,
 }
 
-/// The way to a table's rows.
+/// How rows are placed in the pod's partitions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Placing {
+    /// By a hash of the first column of the key.
+    #[default]
+    Hash,
+    /// By the value of this integer column of the key, modulo the number of partitions:
+    /// `WITH (partition_by = 'w_id')`.
+    Value(u16),
+}
+
+/// The way to a table's rows, made of its description (catalog/layout.rs).
 pub struct TableRows {
     /// The table.
     pub oid: Oid,
     /// Its name.
     pub name: Arc<str>,
-    pub(super) schema: Arc<str>,
-    pub(super) home: Home,
-    pub(super) overflow: Option<Home>,
-    pub(super) layout: RowLayout,
-    columns: Vec<(Arc<str>, Oid)>,
+    pub(crate) schema: Arc<str>,
+    pub(crate) home: Home,
+    pub(crate) overflow: Option<Home>,
+    pub(crate) layout: RowLayout,
+    pub(crate) columns: Vec<(Arc<str>, Oid)>,
     /// Columns of the key; none: a number.
-    pub(super) key: Vec<(usize, KeyColumn)>,
-    key_index: Oid,
-    key_name: Arc<str>,
-    placing: Placing,
-    pub(super) is_exact: bool,
-    pub(super) indexes: Vec<IndexRows>,
+    pub(crate) key: Vec<(usize, KeyColumn)>,
+    pub(crate) key_index: Oid,
+    pub(crate) key_name: Arc<str>,
+    pub(crate) placing: Placing,
+    pub(crate) is_exact: bool,
+    pub(crate) indexes: Vec<IndexRows>,
 }
 
 /// A new row of this key and body.
@@ -117,57 +127,7 @@ pub(crate) fn put_edges(tx: &mut dyn Access, home: &Home) -> Result<()> {
     })
 }
 
-pub(super) fn key_column(catalog: &Catalog, column: &Column) -> KeyColumn {
-    KeyColumn { padded: base_type(catalog, column).oid == oid::BPCHAR, ..KeyColumn::PRIMARY }
-}
-
 impl TableRows {
-    /// The way to the rows of a table of this catalog.
-    ///
-    /// # Errors
-    /// If there is no such table, or the pod has not its class.
-    pub(crate) fn new(catalog: &Catalog, oid: Oid) -> Result<TableRows> {
-        let table = catalog.table(oid).ok_or_else(|| {
-            SqlError::new(SqlState::UNDEFINED_TABLE, format!("there is no table with oid {oid}"))
-        })?;
-        let missing = |column: &Column| match &column.missing {
-            Some(bytes) => super::codec::read(bytes),
-            None => Ok(Value::Null),
-        };
-        let stored = table.columns.iter().map(|column| Ok((stored_of(catalog, column), missing(column)?)));
-        let layout = RowLayout::new(stored.collect::<Result<_>>()?);
-        let key = |n: &u16| (usize::from(*n), key_column(catalog, &table.columns[usize::from(*n)]));
-        let widths = table.key.iter().map(|n| base_type(catalog, &table.columns[usize::from(*n)]));
-        let home = catalog.home(table.rows)?;
-        let is_exact = is_exact(widths, home.size.key_bytes());
-        let key: Vec<_> = table.key.iter().map(key).collect();
-        let of_key = |c: &&crate::catalog::object::Constraint| matches!(c.rule, Rule::PrimaryKey { .. });
-        let key_index = table.constraints.iter().find(of_key).map_or(0, |c| match c.rule {
-            Rule::PrimaryKey { index, .. } => index,
-            _ => 0,
-        });
-        let schema = catalog.get(table.schema).map_or("", |schema| schema.name());
-        let mut rows = TableRows {
-            oid,
-            name: table.name.as_str().into(),
-            schema: schema.into(),
-            home,
-            overflow: table.overflow.map(|at| catalog.home(at)).transpose()?,
-            layout,
-            columns: table.columns.iter().map(|c| (c.name.as_str().into(), c.type_oid)).collect(),
-            key,
-            key_index,
-            key_name: catalog.index(key_index).map_or("", |index| &index.name).into(),
-            placing: table.placing,
-            is_exact,
-            indexes: Vec::new(),
-        };
-        for index in catalog.indexes_of(oid).filter(|index| index.rows.is_some()) {
-            rows.indexes.push(IndexRows::new(catalog, &rows, index)?);
-        }
-        Ok(rows)
-    }
-
     /// The number of columns, dropped ones included.
     pub fn columns(&self) -> usize {
         self.columns.len()
@@ -195,7 +155,7 @@ impl TableRows {
     }
 
     /// The column that decides a row's place, and which of the key's it is.
-    pub(super) fn placing_column(&self) -> Option<(usize, usize)> {
+    pub(crate) fn placing_column(&self) -> Option<(usize, usize)> {
         let at = match self.placing {
             Placing::Value(column) => self.key.iter().position(|part| part.0 == usize::from(column))?,
             Placing::Hash => 0,

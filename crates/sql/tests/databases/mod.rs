@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use liger_sql::exec::{EngineDatabase, SqlHost};
-use liger_sql::storage::slots::Slots;
+use liger_sql::slots::Slots;
 
 use crate::client::Fixed;
 use crate::support::{self, pod};

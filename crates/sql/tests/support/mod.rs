@@ -12,9 +12,9 @@ use liger_fabric::native::MemorySpec;
 use liger_sql::catalog::HostCatalog;
 use liger_sql::catalog::change::{NewTable, Working};
 use liger_sql::catalog::object::{Column, PUBLIC, Table};
+use liger_sql::slots::Slots;
 use liger_sql::storage::access::{Access, transact};
 use liger_sql::storage::classes::Classes;
-use liger_sql::storage::slots::Slots;
 use liger_sql::types::{Oid, Type, oid};
 use liger_sql::{Result, Value};
 

@@ -26,9 +26,9 @@ use crate::exec::advisory::{self, Waiter};
 use crate::exec::sleep::nap;
 use crate::exec::system::Surroundings;
 use crate::session::{Interrupt, Place};
+use crate::slots::{Bell, Slot};
 use crate::storage::advisory::{self as locks, Lock, Mode};
 use crate::storage::private::is_private;
-use crate::storage::slots::{Bell, Slot};
 use crate::types::Oid;
 
 /// The lock of whoever changes the catalog.

@@ -1,11 +1,11 @@
 //! Numbers of sequences: in transactions of their own, but for sequences that nobody else can take one from.
 use super::EngineStore;
 use crate::catalog::change::Working;
+use crate::catalog::sequence;
 use crate::error::Result;
 use crate::exec::store::lost;
 use crate::storage::access::Access;
 use crate::storage::private::is_private;
-use crate::storage::sequence;
 use crate::types::Oid;
 
 impl EngineStore {

@@ -17,13 +17,13 @@ use super::EngineStore;
 use crate::catalog::Catalog;
 use crate::catalog::change::rows_of;
 use crate::catalog::object::{Grant, Object, Schema};
+use crate::catalog::sequence;
 use crate::error::Result;
 use crate::exec::privilege;
 use crate::exec::session::OWN_SCHEMA;
 use crate::exec::store::lost;
 use crate::storage::access::Access;
 use crate::storage::private::{Beside, FIRST_PRIVATE, PrivateRows};
-use crate::storage::sequence;
 use crate::types::Oid;
 
 /// A session's own objects, as the last transaction has left them, and their rows.

@@ -7,13 +7,14 @@ use std::ops::ControlFlow;
 use super::EngineStore;
 use crate::catalog::change::NewTable;
 use crate::catalog::object::{Constraint, Index, IndexColumn, Indexed, Object, RowsAt, Rule, Table};
+use crate::catalog::sizing;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::store::lost;
 use crate::stop;
 use crate::storage::classes::ObjectId;
+use crate::storage::overflow;
 use crate::storage::private::is_private;
 use crate::storage::table::{Row, put_edges};
-use crate::storage::{overflow, sizing};
 use crate::types::Oid;
 use crate::types::value::Value;
 

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use super::classes::{BODY_MAX, ClassSize, Classes};
-use super::key::KeyWidth;
-use super::overflow;
-use super::row::{REFERENCE_BYTES, RowLayout, Stored};
-use crate::catalog::Catalog;
-use crate::catalog::change::NewTable;
-use crate::catalog::object::{Column, IndexColumn, Indexed, Table, UserTypeKind};
+use super::Catalog;
+use super::change::NewTable;
+use super::object::{Column, IndexColumn, Indexed, Table, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
+use crate::storage::classes::{BODY_MAX, ClassSize, Classes};
+use crate::storage::key::KeyWidth;
+use crate::storage::overflow;
+use crate::storage::row::{REFERENCE_BYTES, RowLayout, Stored};
 use crate::types::value::{EnumLabel, Value};
 use crate::types::{BuiltinTypes, Type, Types, oid};
 

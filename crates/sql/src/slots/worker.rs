@@ -255,7 +255,7 @@ impl Attendant<'_> {
             let own = (0..tx.places()).filter(|place| tx.is_own(*place)).collect::<Vec<_>>();
             let mut more = false;
             for place in own {
-                more |= garbage::sweep(tx, &now, place, SWEEP.1)?;
+                more |= garbage::sweep(tx, now.classes(), place, SWEEP.1)?;
             }
             Ok(more)
         });

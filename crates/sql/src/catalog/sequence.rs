@@ -15,14 +15,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::access::Access;
-use super::classes::{Home, ObjectId};
-use super::private::is_private;
-use super::table::new_row;
-use super::undo::Undoing;
-use crate::catalog::object::{RowsAt, Sequence};
-use crate::catalog::{Catalog, SEQUENCES};
+use super::Catalog;
+use super::object::{RowsAt, Sequence};
 use crate::error::{Result, SqlError, SqlState};
+use crate::storage::access::Access;
+use crate::storage::classes::{Home, ObjectId};
+use crate::storage::parts::SEQUENCES;
+use crate::storage::private::is_private;
+use crate::storage::table::new_row;
+use crate::storage::undo::Undoing;
 use crate::types::Oid;
 
 /// How far a sequence has come.
