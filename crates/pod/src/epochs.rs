@@ -26,7 +26,7 @@
 //! The number of members is asked for *after* summaries were read: a host that was not yet one then cannot
 //! hold what was unlinked before. A member is a host that may still read: one that is cut off is none, for if
 //! two were, each might wait for the other's batch. It does not decide who is a member, and it starts no
-//! thread.
+//! thread. Batches that no host writes are damage: nobody drops or frees what they name.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::marker::PhantomData;
@@ -36,6 +36,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, Latch, SyncAddr, layout};
 use zerocopy::{FromZeros, IntoBytes};
 
+use crate::error::{Noted, PodError, damaged};
 use crate::heap::{BlockClass, Heap, Orphan, WordClass};
 use crate::plan::{MAX_HOSTS, MAX_WORKERS, Part, Plan, RETIRE_ENTRY_BYTES};
 
@@ -89,12 +90,15 @@ struct Batch {
     entries: u64,
 }
 
+/// The greatest number of a batch.
+const MAX_NUMBER: u64 = (1 << 48) - 1;
+
 impl Batch {
     fn decode(word: u64) -> Self {
         Self { number: word >> 16, entries: word & 0xffff }
     }
     fn encode(self) -> u64 {
-        debug_assert!(self.entries <= 0xffff && self.number < 1 << 48, "{self:?} does not fit a word");
+        debug_assert!(self.entries <= 0xffff && self.number <= MAX_NUMBER, "{self:?} does not fit a word");
         self.number << 16 | self.entries
     }
 }
@@ -124,6 +128,7 @@ pub struct Epochs {
     /// Retired things with the pod's epoch as read after they were unlinked, in the order of these epochs.
     retired: Latch<VecDeque<(u64, Retired)>>,
     collector: Latch<Collector>,
+    damage: Noted,
 }
 
 /// While it lives, nothing that its worker can reach is reused. Pins nest; drop it to unpin.
@@ -170,6 +175,7 @@ impl Epochs {
             }),
             retired: Latch::default(),
             collector: Latch::new(collector),
+            damage: Noted::default(),
         }
     }
 
@@ -207,6 +213,9 @@ impl Epochs {
     /// reaches in them; returns how many slots that were. `reached` is everything in them that is in use;
     /// what this host has retired itself, of an index that it was about to take over, is added: it is freed
     /// once.
+    ///
+    /// # Errors
+    /// [`PodError::Damaged`]: as [`Heap::adopt`], and if this host's own batch makes no sense.
     pub fn adopt<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -214,11 +223,12 @@ impl Epochs {
         dead: HostId,
         incarnation: u16,
         reached: &mut BTreeSet<u64>,
-    ) -> usize {
+    ) -> Result<usize, PodError> {
         // While it is held, nothing that waits here is freed.
         let collector = self.collector.lock(cx);
-        reached.extend(self.waiting_places(cx, &collector));
-        let orphans = heap.adopt(cx, dead, incarnation, reached);
+        reached.extend(self.waiting_places(cx, heap, &collector)?);
+        let mut orphans = Vec::new();
+        let adopted = heap.adopt(cx, dead, incarnation, reached, &mut orphans);
         drop(collector);
         for &orphan in &orphans {
             match orphan {
@@ -226,11 +236,16 @@ impl Epochs {
                 Orphan::Word(class, at) => self.retire_word(cx, class, at),
             }
         }
-        orphans.len()
+        adopted.map(|()| orphans.len())
     }
 
     /// Where the things lie that this host has retired and not yet freed.
-    fn waiting_places<F: Fabric>(&self, cx: &Cx<F>, collector: &Collector) -> Vec<u64> {
+    fn waiting_places<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        heap: &Heap,
+        collector: &Collector,
+    ) -> Result<Vec<u64>, PodError> {
         let retired = self.retired.lock(cx);
         let place = |&(_, retired): &(u64, Retired)| match retired {
             Retired::Block(_, at, _) => at.offset(),
@@ -239,10 +254,16 @@ impl Epochs {
         let mut places: Vec<u64> = retired.iter().map(place).collect();
         places.extend(collector.nodes.iter().map(|(at, _)| at.offset()));
         if collector.published != collector.freed {
-            let batch = self.entries(cx, self.host, collector.published);
-            places.extend(batch.expect("this host's own").iter().map(|entry| entry.offset));
+            let batch = self.unfinished(cx, heap, self.host, collector.published)?;
+            places.extend(batch.iter().map(|entry| entry.offset));
         }
-        places
+        Ok(places)
+    }
+
+    /// The first damage of batches that this host has met and gone past. What it concerns is not reused
+    /// since.
+    pub fn damage(&self) -> Option<&PodError> {
+        self.damage.first()
     }
 
     /// Things retired by this host and not yet freed.
@@ -284,13 +305,13 @@ impl Epochs {
     /// things were freed.
     pub fn collect<F: Fabric>(&self, cx: &Cx<F>, heap: &Heap, members: impl Fn(&Cx<F>) -> u16) -> usize {
         let Some(mut collector) = self.collector.try_lock() else { return 0 };
-        let dropped = self.drop_batches(cx, &collector);
+        let dropped = self.drop_batches(cx, heap, &collector);
         self.acknowledge(cx, &mut collector, &dropped);
         let epoch = self.summarize(cx, &mut collector);
         let oldest = self.oldest(cx, &members);
         if oldest >= epoch {
             // Losing the race means that somebody else has moved it on.
-            let _ = cx.compare_exchange(self.plan.sync(Part::Epochs), epoch, epoch + 1);
+            let _ = cx.compare_exchange(self.plan.sync(Part::Epochs), epoch, epoch.wrapping_add(1));
         }
         let mut freed = self.free_unreachable(cx, heap, &mut collector, oldest);
         freed += self.finish_own_batch(cx, heap, &mut collector, &members);
@@ -356,7 +377,7 @@ impl Epochs {
         assert_eq!(collector.published, collector.freed, "one batch at a time waits");
         assert!(!collector.nodes.is_empty(), "a batch has an entry");
         let most = self.plan.config().retire_entries as usize;
-        let number = collector.published.number + 1;
+        let number = (collector.published.number + 1) & MAX_NUMBER;
         let count = collector.nodes.len().min(most);
         let entries: Vec<Entry> = collector
             .nodes
@@ -373,14 +394,16 @@ impl Epochs {
     }
 
     /// Starts to drop from this host's cache what other hosts ask it to: whose batches, and their numbers.
-    fn drop_batches<F: Fabric>(&self, cx: &Cx<F>, collector: &Collector) -> Vec<(HostId, u64)> {
+    /// A damaged batch is never said to be dropped.
+    fn drop_batches<F: Fabric>(&self, cx: &Cx<F>, heap: &Heap, collector: &Collector) -> Vec<(HostId, u64)> {
         let mut dropped = Vec::new();
         for retirer in self.plan.hosts().filter(|&r| r != self.host) {
             let batch = Batch::decode(cx.load(published_word(&self.plan, retirer)));
             if batch.number == collector.dropped[usize::from(retirer.0)] {
                 continue;
             }
-            let Some(entries) = self.entries(cx, retirer, batch) else { continue };
+            let entries = self.damage.whole(self.entries(cx, heap, retirer, batch)).flatten();
+            let Some(entries) = entries else { continue };
             if !cx.sabotaged("epochs.drop-nodes") {
                 drop_nodes(cx, &entries);
             }
@@ -404,15 +427,46 @@ impl Epochs {
 
     /// The entries of a batch; `None` if the batch is over (only a host that nobody waits for can be that
     /// late).
-    fn entries<F: Fabric>(&self, cx: &Cx<F>, retirer: HostId, batch: Batch) -> Option<Vec<Entry>> {
+    ///
+    /// # Errors
+    /// [`PodError::Damaged`] if no host publishes such a batch.
+    fn entries<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        heap: &Heap,
+        retirer: HostId,
+        batch: Batch,
+    ) -> Result<Option<Vec<Entry>>, PodError> {
+        let most = self.plan.config().retire_entries.into();
+        if !(1..=most).contains(&batch.entries) {
+            return Err(damaged("the size of a batch of nodes", batch.entries, most));
+        }
         let mut entries = vec![Entry::new_zeroed(); batch.entries as usize];
         cx.refresh(batch_data(&self.plan, retirer), entries.as_mut_bytes());
-        if entries.iter().all(|e| e.batch == batch.number as u32) {
-            return Some(entries);
-        }
+        let is_whole = |e: &Entry| e.batch == batch.number as u32 && heap.may_hold(e.offset, e.len as usize);
+        let Some(broken) = entries.iter().find(|entry| !is_whole(entry)) else { return Ok(Some(entries)) };
         let now = cx.load(published_word(&self.plan, retirer));
-        assert_ne!(now, batch.encode(), "stale entries of {batch:?} of host {}", retirer.0);
-        None
+        if now != batch.encode() {
+            return Ok(None);
+        }
+        Err(match u64::from(broken.batch) {
+            number if number == batch.number & u64::from(u32::MAX) => {
+                damaged("the place of a node in a batch", broken.offset, 0)
+            }
+            number => damaged("the number of an entry of a batch of nodes", number, batch.number),
+        })
+    }
+
+    /// The entries of a batch that nobody replaces before it is freed.
+    fn unfinished<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        heap: &Heap,
+        retirer: HostId,
+        batch: Batch,
+    ) -> Result<Vec<Entry>, PodError> {
+        let entries = self.entries(cx, heap, retirer, batch)?;
+        entries.ok_or_else(|| damaged("the number of an unfinished batch of nodes", 0, batch.number))
     }
 
     fn finish_own_batch<F: Fabric>(
@@ -425,7 +479,8 @@ impl Epochs {
         if collector.published == collector.freed {
             return 0;
         }
-        let freed = self.finish_batch(cx, heap, self.host, members).unwrap_or(0);
+        let freed = self.damage.whole(self.finish_batch(cx, heap, self.host, members));
+        let freed = freed.flatten().unwrap_or(0);
         if freed > 0 {
             collector.freed = collector.published;
         }
@@ -435,17 +490,20 @@ impl Epochs {
     /// Frees the nodes of the batch that `retirer` left behind, once all members have dropped them; returns
     /// how many, or `None` while some member has not. For a dead host: one survivor calls it until it says a
     /// number. What a host had retired but not yet published is found by the heap's recovery.
+    ///
+    /// # Errors
+    /// [`PodError::Damaged`] if no host publishes such a batch; nothing is freed then.
     pub fn finish_batch<F: Fabric>(
         &self,
         cx: &Cx<F>,
         heap: &Heap,
         retirer: HostId,
         members: impl Fn(&Cx<F>) -> u16,
-    ) -> Option<usize> {
+    ) -> Result<Option<usize>, PodError> {
         let batch = Batch::decode(cx.load(published_word(&self.plan, retirer)));
         let done = Batch::decode(cx.load(freed_word(&self.plan, retirer)));
         if done == batch {
-            return Some(0);
+            return Ok(Some(0));
         }
         let have_dropped =
             |host| host == retirer || cx.load(dropped_word(&self.plan, host, retirer)) == batch.number;
@@ -453,16 +511,19 @@ impl Epochs {
         let members = if waiting.is_empty() { 0 } else { members(cx) };
         let wait = waiting.iter().any(|host| members >> host.0 & 1 != 0);
         if wait && !cx.sabotaged("epochs.wait-for-drops") {
-            return None;
+            return Ok(None);
         }
-        let entries = self.entries(cx, retirer, batch).expect("nobody replaces an unfinished batch");
+        let entries = self.unfinished(cx, heap, retirer, batch)?;
         let from = if done.number == batch.number { done.entries } else { 0 };
+        if from > batch.entries {
+            return Err(damaged("the freed entries of a batch of nodes", from, batch.entries));
+        }
         for (i, entry) in (1..).zip(&entries).skip(from as usize) {
             // Said first: a death in between leaks one node, which recovery finds, and frees none twice.
             cx.store(freed_word(&self.plan, retirer), Batch { number: batch.number, entries: i }.encode());
-            heap.free(cx, BlockClass::Node, DataAddr::new(entry.offset), entry.len as usize);
+            heap.free_named(cx, BlockClass::Node, DataAddr::new(entry.offset), entry.len as usize);
         }
-        Some(entries.len() - from as usize)
+        Ok(Some(entries.len() - from as usize))
     }
 }
 

@@ -1,5 +1,7 @@
 //! What can go wrong when a host meets a pod: each error says what, why, and what to do.
 
+use std::sync::OnceLock;
+
 use liger_fabric::HostId;
 
 use crate::membership::HostState;
@@ -190,6 +192,34 @@ pub enum PodError {
     /// The memory does not do what the protocols rely on.
     #[error(transparent)]
     SelfTest(#[from] SelfTestFailure),
+}
+
+/// Bytes that make no sense, as an error.
+#[cold]
+pub(crate) fn damaged(what: &'static str, found: u64, expected: u64) -> PodError {
+    PodError::Damaged { what, found, expected }
+}
+
+/// The first damage that was met by whoever goes on in spite of it, and has nobody to tell: a service that
+/// polls, a slot that is given back. Kept for whoever asks.
+#[derive(Default)]
+pub(crate) struct Noted(OnceLock<PodError>);
+
+impl Noted {
+    /// Keeps the first one.
+    #[cold]
+    pub fn note(&self, damage: PodError) {
+        let _ = self.0.set(damage);
+    }
+
+    /// What was found, if it makes sense.
+    pub fn whole<T>(&self, found: Result<T, PodError>) -> Option<T> {
+        found.map_err(|damage| self.note(damage)).ok()
+    }
+
+    pub fn first(&self) -> Option<&PodError> {
+        self.0.get()
+    }
 }
 
 /// The numbers from `oldest` to `newest`, in words.

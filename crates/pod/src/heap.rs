@@ -43,6 +43,7 @@ pub use self::inventory::{Audit, ClassAudit, Orphan};
 use self::pool::{Pool, Shape};
 pub use self::sizes::MAX_BLOCK_BYTES;
 use self::sizes::{bytes_of_size, size_of_len};
+use crate::error::{Noted, PodError, damaged};
 use crate::plan::{Part, Plan, Region, cells_per_word};
 
 // Each line of a host has a word for every class.
@@ -173,6 +174,16 @@ pub struct Heap {
     words: Chunks,
     blocks: Chunks,
     pools: [Latch<Pool>; 7],
+    damage: Noted,
+}
+
+/// Who says which slot is given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Named {
+    /// This program: a slot that is not in use is a bug.
+    ByCaller,
+    /// Shared memory: it is damage, and the slot stays as it is.
+    ByMemory,
 }
 
 impl Heap {
@@ -181,7 +192,7 @@ impl Heap {
         assert!(host.0 < plan.config().hosts, "host {} of {}", host.0, plan.config().hosts);
         let chunks = |table: Part, heap: Part, bytes: u64| {
             let Region { start, bytes: all, .. } = plan.region(heap);
-            Chunks { table: plan.sync(table), count: all / bytes, start, bytes }
+            Chunks { table: plan.sync(table), count: all / bytes, start, bytes, hosts: plan.config().hosts }
         };
         let words = chunks(Part::WordChunks, Part::WordHeap, crate::plan::WORD_CHUNK_BYTES);
         let blocks = chunks(Part::BlockChunks, Part::BlockHeap, plan.config().block_chunk_bytes.into());
@@ -191,7 +202,7 @@ impl Heap {
             let count = if class.is_word() { words.count } else { blocks.count };
             Latch::new(Pool::new(cursor(count)))
         });
-        Heap { plan: plan.clone(), host, incarnation, words, blocks, pools }
+        Heap { plan: plan.clone(), host, incarnation, words, blocks, pools, damage: Noted::default() }
     }
 
     /// A sync word that nobody else uses. Its upper 32 bits are 0 or what its last user left, its lower 32
@@ -205,7 +216,7 @@ impl Heap {
     /// Gives a word back. The lower 32 bits are the heap's from here on: whoever may still look must take the
     /// word for dead whatever they are, and nobody else may store to it.
     pub fn free_word<F: Fabric>(&self, cx: &Cx<F>, class: WordClass, at: SyncAddr) {
-        self.give(cx, class.into(), at.offset(), 0);
+        self.give(cx, class.into(), at.offset(), 0, Named::ByCaller);
     }
 
     /// A block of at least `len` bytes (1 to 64 KiB), 64-byte aligned, contents undefined.
@@ -226,14 +237,15 @@ impl Heap {
         whole.then_some(row)
     }
 
-    /// The host, and its life, whose chunk holds a block; none if nobody's does.
+    /// The host, and its life, whose chunk holds a block; none if nobody's does, or damage hides it, which
+    /// is noted.
     pub fn owner_of_block<F: Fabric>(&self, cx: &Cx<F>, at: DataAddr) -> Option<(HostId, u16)> {
-        self.blocks.owner_of(cx, at.offset())
+        self.damage.whole(self.blocks.owner_of(cx, at.offset())).flatten()
     }
 
     /// The same of a sync word.
     pub fn owner_of_word<F: Fabric>(&self, cx: &Cx<F>, at: SyncAddr) -> Option<(HostId, u16)> {
-        self.words.owner_of(cx, at.offset())
+        self.damage.whole(self.words.owner_of(cx, at.offset())).flatten()
     }
 
     /// A block for a shared row of at least `len` bytes (1 to 64 KiB), contents undefined, and its cell,
@@ -261,7 +273,30 @@ impl Heap {
     /// Gives a block back; any host may. `class` and `len` as in `alloc`. Nobody may read it any more, and no
     /// host's cache may hold it if it is a node (see `epochs`).
     pub fn free<F: Fabric>(&self, cx: &Cx<F>, class: BlockClass, at: DataAddr, len: usize) {
-        self.give(cx, class.into(), at.offset(), len);
+        self.give(cx, class.into(), at.offset(), len, Named::ByCaller);
+    }
+
+    /// The same of a block that shared memory names, and that may lie where it says ([`Heap::may_hold`]): one
+    /// that is not in use is damage, which is noted.
+    pub(crate) fn free_named<F: Fabric>(&self, cx: &Cx<F>, class: BlockClass, at: DataAddr, len: usize) {
+        assert!(self.may_hold(at.offset(), len), "{at:?} is no place of a block: the caller looks first");
+        self.give(cx, class.into(), at.offset(), len, Named::ByMemory);
+    }
+
+    /// True if a block of `len` bytes may begin at this offset.
+    pub fn may_hold(&self, offset: u64, len: usize) -> bool {
+        (1..=MAX_BLOCK_BYTES).contains(&len) && self.blocks.may_hold(offset, len as u64)
+    }
+
+    /// True if the heap has a sync word at this offset.
+    pub fn has_word(&self, offset: u64) -> bool {
+        offset.is_multiple_of(8) && self.words.contains(offset)
+    }
+
+    /// The first damage of the heap's own words and lists that this host has met and gone past: memory that
+    /// it concerns is lost until the pod is formatted again.
+    pub fn damage(&self) -> Option<&PodError> {
+        self.damage.first()
     }
 
     /// Bytes in use in the whole pod; exact when no host is in the middle of an allocation.
@@ -424,11 +459,14 @@ impl Heap {
     }
 
     /// Gives a slot back: to the bitmap if the chunk is this host's, else to its owner's list.
-    fn give<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64, len: usize) {
+    fn give<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64, len: usize, named: Named) {
         assert_ne!(class, Class::Cells, "cells belong to their places for ever");
         debug_assert_eq!(class.is_word(), len == 0, "a block has a length, a word none");
         let chunk = self.chunks(class).around(offset);
         let mut pool = self.pools[class as usize].lock(cx);
+        if named == Named::ByMemory && !self.is_in_use(class, &pool, offset) {
+            return self.damage.note(damaged("a slot to give back", offset, 0));
+        }
         let size = if class.is_word() { 0 } else { size_of_len(len) };
         self.account(cx, class, &mut pool, -(self.slot_bytes(class, size) as i64), 0);
         self.account_cell(cx, class, -1);
@@ -447,7 +485,15 @@ impl Heap {
             cx.invalidate(at, len);
             cx.range_use(at, len.next_multiple_of(LINE), RangeUse::Free);
         }
-        self.push(cx, class, offset);
+        self.push(cx, class, offset, named);
+    }
+
+    /// False if the offset lies in a chunk of this host, and no slot in use begins there.
+    fn is_in_use(&self, class: Class, pool: &Pool, offset: u64) -> bool {
+        let number = self.chunks(class).around(offset);
+        let Some(chunk) = pool.chunk(number) else { return true };
+        let slot = self.slot_at(class, chunk.stride, offset - self.chunks(class).offset(number));
+        self.offset_of(class, chunk.stride, number, slot) == offset && chunk.is_live(slot)
     }
 
     /// Marks a slot of one of this host's chunks free, and gives the chunk back if it can be spared.

@@ -9,6 +9,8 @@
 //!    that a host was writing when it died lies behind the tail, where nobody looks.
 //! 5. A message is handled by the life that it was meant for, and by no other, whenever it was sent: a life
 //!    takes what came before its lanes were set up, and drops what was meant for the lives before it.
+//! 6. Words and frames that no host writes are damage: it is noted ([`Lanes::damage`]), what a frame hides is
+//!    dropped, and a lane whose words do not fit gives and takes nothing.
 //!
 //! ```text
 //! words of a lane   line 0: tail     line 1: head         (sync, each on its own line)
@@ -25,6 +27,7 @@ use liger_fabric::{Cx, DataAddr, Fabric, HostId, Latch, SyncAddr, Work, layout};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::bells::{Bell, bell};
+use crate::error::{Noted, PodError, damaged};
 use crate::plan::{MAX_HOSTS, Part, Plan};
 
 layout! {
@@ -122,6 +125,7 @@ pub struct Lanes {
     receivers: Vec<Latch<Receiver>>,
     /// For each host, 2^16 + the oldest incarnation whose messages count; 0: all count.
     oldest: [AtomicU32; MAX_HOSTS],
+    damage: Noted,
 }
 
 impl Lanes {
@@ -153,6 +157,7 @@ impl Lanes {
             senders,
             receivers,
             oldest: Default::default(),
+            damage: Noted::default(),
         }
     }
 
@@ -201,7 +206,7 @@ impl Lanes {
         }
         debug_assert_eq!(written, sender.frame.len(), "a message is published whole before the tail moves");
         cx.fence();
-        sender.tail += needed;
+        sender.tail = sender.tail.wrapping_add(needed);
         cx.store(tail_word(&self.plan, self.host, to), sender.tail);
         // Before another worker of this host moves the tail on: its store could become visible first; and
         // before the receiver is woken.
@@ -216,7 +221,7 @@ impl Lanes {
     /// the sender's life, and returns how many were handled. The messages of one call come in order for each
     /// sender; two workers that poll at once may handle messages of one sender side by side, but a lane that
     /// another worker is emptying right now is skipped. `handle` runs outside all latches: it may send and
-    /// poll.
+    /// poll. It knows of no message that is lost to damage ([`Lanes::damage`]).
     pub fn poll<F: Fabric>(&self, cx: &Cx<F>, mut handle: impl FnMut((HostId, u16), &[u8])) -> usize {
         let mut handled = 0;
         for from in self.others() {
@@ -227,12 +232,15 @@ impl Lanes {
                 let len = frame.len as usize;
                 let slots = (FRAME_BYTES + len).div_ceil(self.slot_bytes);
                 let lap = (at / self.slots) as u32;
-                assert_eq!(frame.lap, lap, "stale slot {at} in the lane from host {}", from.0);
-                assert!(
-                    slots * self.slot_bytes <= rest.len(),
-                    "{len} bytes announced, {} arrived",
-                    rest.len()
-                );
+                if frame.lap != lap {
+                    self.damage.note(damaged("the lap of a slot in a lane", frame.lap.into(), lap.into()));
+                    break;
+                }
+                if slots * self.slot_bytes > rest.len() {
+                    self.damage.note(damaged("the length of a message", len as u64, rest.len() as u64));
+                    break;
+                }
+                debug_assert!(slots > 0, "a frame takes a slot, so mail has an end");
                 let is_mine = frame.meant_for == 0 || frame.meant_for == self.incarnation;
                 let counts = is_mine || cx.sabotaged("lanes.own-life-only");
                 if counts && self.counts(from, frame.incarnation) {
@@ -241,10 +249,15 @@ impl Lanes {
                     handled += 1;
                 }
                 rest = &rest[slots * self.slot_bytes..];
-                at += slots as u64;
+                at = at.wrapping_add(slots as u64);
             }
         }
         handled
+    }
+
+    /// The first damage of words or frames that this host has met. Messages may be lost since.
+    pub fn damage(&self) -> Option<&PodError> {
+        self.damage.first()
     }
 
     /// True when some lane has mail that no worker is taking: one sync load per other host.
@@ -272,8 +285,8 @@ impl Lanes {
     }
 
     fn free(&self, sender: &Sender) -> u64 {
-        let used = sender.tail - sender.head;
-        self.slots.saturating_sub(used)
+        // A head that is ahead of the tail is damaged: the lane is full for good.
+        self.slots.saturating_sub(sender.tail.wrapping_sub(sender.head))
     }
 
     /// Copies out what has arrived in one lane: the bytes of whole slots, and the number of the first.
@@ -284,7 +297,11 @@ impl Lanes {
         if tail == head {
             return None;
         }
-        let arrived = (tail - head).min(self.slots);
+        let arrived = tail.wrapping_sub(head);
+        if arrived > self.slots {
+            self.damage.note(damaged("the tail of a lane", tail, head));
+            return None;
+        }
         let mut mail = vec![0; arrived as usize * self.slot_bytes];
         for (at, len) in self.pieces(from, self.host, head, mail.len()) {
             cx.invalidate(at, len);

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use liger_engine::instance::{Holder, Instance};
 use liger_engine::log::record::Op;
 use liger_engine::method::{
-    Checked, Dead, Holds, Place, Running, Serves, Stores, Transacts, Tries, Turn, View,
+    Checked, Dead, Holds, Place, Reached, Running, Serves, Stores, Transacts, Tries, Turn, View,
 };
 use liger_engine::protocol::{Flow, Show, Visitor};
 use liger_engine::recovery::replay::RecoveredRow;
@@ -467,14 +467,13 @@ impl Serves for Plain {
         cx: &Cx<F>,
         partitions: &BTreeSet<PartitionId>,
         in_use: &mut BTreeSet<u64>,
-        then: &mut dyn FnMut(&mut BTreeSet<u64>),
+        then: Reached<'_>,
     ) -> Result<(), RecoveryError> {
         for &partition in partitions {
             let words = self.relations().map(|relation| cx.load(self.word((partition, relation.id))));
             in_use.extend(words.filter(|word| *word != 0).map(|word| word & BLOCK));
         }
-        then(in_use);
-        Ok(())
+        then(in_use)
     }
 
     fn open<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) -> Result<(), RecoveryError> {

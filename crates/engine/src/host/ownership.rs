@@ -59,7 +59,7 @@ impl<M: Method> Host<M> {
         cx: &Cx<F>,
         me: Owner,
         partitions: &BTreeSet<PartitionId>,
-        mut then: impl FnMut(&mut BTreeSet<u64>),
+        mut then: impl FnMut(&mut BTreeSet<u64>) -> Result<(), RecoveryError>,
     ) -> Result<(), RecoveryError> {
         self.method.reach(cx, partitions, &mut BTreeSet::new(), &mut |in_use| {
             for &partition in partitions {
@@ -70,7 +70,7 @@ impl<M: Method> Host<M> {
                 self.owners.set_closed(partition, me);
                 me.publish(cx, &self.plan, partition);
             }
-            then(in_use);
+            then(in_use)
         })
     }
 

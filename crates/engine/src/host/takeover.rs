@@ -159,8 +159,9 @@ impl<M: Method> Host<M> {
         // chunks is always reached from partitions of dead hosts.
         self.publish(cx, me, &orphans, |in_use| {
             for slot in dead {
-                self.epochs.adopt(cx, &self.heap, slot.host, slot.incarnation, in_use);
+                self.epochs.adopt(cx, &self.heap, slot.host, slot.incarnation, in_use)?;
             }
+            Ok(())
         })?;
         self.open_published(cx, me)?;
         // A checkpoint that begins in a later epoch than this one began when they were this host's.
@@ -227,7 +228,7 @@ impl<M: Method> Host<M> {
         keeper: &mut Keeper,
         slot: Slot,
     ) -> Result<(), RecoveryError> {
-        while self.epochs.finish_batch(cx, &self.heap, slot.host, |cx| self.readers(cx)).is_none() {
+        while self.epochs.finish_batch(cx, &self.heap, slot.host, |cx| self.readers(cx))?.is_none() {
             self.check_still_here()?;
             self.turn(cx, keeper);
             cx.pause();

@@ -15,7 +15,9 @@ use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::plan::PartitionId;
 use liger_pod::watch::Owner;
 
-use super::{Ahead, Checked, Dead, Holds, Pending, Place, Running, Serves, Stores, Transacts, Turn, View};
+use super::{
+    Ahead, Checked, Dead, Holds, Pending, Place, Reached, Running, Serves, Stores, Transacts, Turn, View,
+};
 use crate::catalog::{At, Relation};
 use crate::instance::Instance;
 use crate::protocol::engine::Show;
@@ -205,13 +207,9 @@ impl<A: Serves, B: Serves> Serves for Both<A, B> {
         cx: &Cx<F>,
         partitions: &BTreeSet<PartitionId>,
         in_use: &mut BTreeSet<u64>,
-        then: &mut dyn FnMut(&mut BTreeSet<u64>),
+        then: Reached<'_>,
     ) -> Result<(), RecoveryError> {
-        let mut of_second = Ok(());
-        self.0.reach(cx, partitions, in_use, &mut |in_use| {
-            of_second = self.1.reach(cx, partitions, in_use, &mut *then);
-        })?;
-        of_second
+        self.0.reach(cx, partitions, in_use, &mut |in_use| self.1.reach(cx, partitions, in_use, &mut *then))
     }
 
     fn open<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) -> Result<(), RecoveryError> {

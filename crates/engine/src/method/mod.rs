@@ -190,6 +190,9 @@ pub enum Pending {
     Told,
 }
 
+/// Is called with the shared memory that is in use; see [`Serves::reach`].
+pub type Reached<'a> = &'a mut dyn FnMut(&mut BTreeSet<u64>) -> Result<(), RecoveryError>;
+
 /// Is called between two steps of a long call, without a latch.
 pub type Turn<'a> = &'a mut dyn FnMut();
 
@@ -257,13 +260,13 @@ pub trait Serves: Deref<Target = Instance> + Send + Sync + 'static {
     /// be freed.
     ///
     /// # Errors
-    /// If what it reads is damaged.
+    /// If what it reads is damaged; those of `then`.
     fn reach<F: Fabric>(
         &self,
         cx: &Cx<F>,
         partitions: &BTreeSet<PartitionId>,
         in_use: &mut BTreeSet<u64>,
-        then: &mut dyn FnMut(&mut BTreeSet<u64>),
+        then: Reached<'_>,
     ) -> Result<(), RecoveryError>;
 
     /// Finishes what the owner before may have left half made in shared memory: the partition is this host's,

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use liger_fabric::HostId;
+use liger_pod::PodError;
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::TreeError;
 
@@ -135,6 +136,9 @@ pub enum RecoveryError {
         /// What it said.
         why: String,
     },
+    /// What hosts share of the pod's memory makes no sense.
+    #[error("{0}")]
+    Memory(String),
     /// The row engine refused a row.
     #[error("a recovered row cannot be stored: {0}")]
     Row(#[from] TxnError),
@@ -175,6 +179,12 @@ pub enum RecoveryError {
         /// How often it was tried.
         tries: u32,
     },
+}
+
+impl From<PodError> for RecoveryError {
+    fn from(error: PodError) -> Self {
+        Self::Memory(error.to_string())
+    }
 }
 
 impl RecoveryError {

@@ -10,7 +10,7 @@ use liger_pod::watch::Owner;
 use super::message::{Answer, Message};
 use super::rows::{Rows, is_rows};
 use crate::instance::count;
-use crate::method::{Dead, Pending, Serves, Turn};
+use crate::method::{Dead, Pending, Reached, Serves, Turn};
 use crate::recovery::RecoveryError;
 
 impl Serves for Rows {
@@ -87,7 +87,7 @@ impl Serves for Rows {
         cx: &Cx<F>,
         partitions: &BTreeSet<PartitionId>,
         in_use: &mut BTreeSet<u64>,
-        then: &mut dyn FnMut(&mut BTreeSet<u64>),
+        then: Reached<'_>,
     ) -> Result<(), RecoveryError> {
         let mut latched = Vec::new();
         for &partition in partitions {
@@ -97,8 +97,7 @@ impl Serves for Rows {
                 latched.push(part);
             }
         }
-        then(in_use);
-        Ok(())
+        then(in_use)
     }
 
     fn open<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) -> Result<(), RecoveryError> {

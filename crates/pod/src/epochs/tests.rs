@@ -7,7 +7,7 @@ use liger_fabric::native::Native;
 use super::*;
 use crate::membership::{self, HostState, Slot};
 use crate::plan::PodConfig;
-use crate::testing::TestPod;
+use crate::testing::{Numbers, TestPod};
 
 const ALL: u16 = 0b111;
 
@@ -99,9 +99,9 @@ fn a_survivor_finishes_the_batch_of_a_dead_host() {
         [1, 2, 0].iter().for_each(|&host| assert_eq!(h.collect(host, ALL), 0));
     }
     let finish = || h.epochs[1].finish_batch(&h.cxs[1], &h.heaps[1], HostId(0), |_| 0b110);
-    assert_eq!(finish(), None, "the survivors may have them cached");
+    assert_eq!(finish(), Ok(None), "the survivors may have them cached");
     h.rounds(&[1, 2], 0b110);
-    assert_eq!((finish(), finish()), (Some(4), Some(0)));
+    assert_eq!((finish(), finish()), (Ok(Some(4)), Ok(Some(0))));
     // The next life of host 0 starts with a clean sheet.
     let again = Epochs::new(&h.cxs[0], &h.pod.plan);
     assert_eq!(again.backlog(&h.cxs[0]), 0);
@@ -134,7 +134,7 @@ fn a_dead_host_is_not_waited_for_by_the_heir_of_another() {
     }
     die(0);
     collect(1);
-    assert_eq!(h.epochs[1].finish_batch(&h.cxs[1], &h.heaps[1], HostId(0), readers), Some(4));
+    assert_eq!(h.epochs[1].finish_batch(&h.cxs[1], &h.heaps[1], HostId(0), readers), Ok(Some(4)));
 }
 
 #[test]
@@ -158,8 +158,9 @@ fn a_survivor_takes_over_the_chunks_of_a_dead_host() {
     (0..2).for_each(|_| h.epochs[2].retire(&h.cxs[2], BlockClass::Node, node(), 100));
     h.heaps[2].free(&h.cxs[2], BlockClass::Node, node(), 100);
     let orphans = h.epochs[2].adopt(&h.cxs[2], &h.heaps[2], HostId(0), 1, &mut reached);
-    assert_eq!(orphans, (64 << 10) / 128 + 512 - 20 - 2);
-    assert_eq!(h.epochs[2].adopt(&h.cxs[2], &h.heaps[2], HostId(0), 1, &mut reached), 0, "once only");
+    assert_eq!(orphans, Ok((64 << 10) / 128 + 512 - 20 - 2));
+    let again = h.epochs[2].adopt(&h.cxs[2], &h.heaps[2], HostId(0), 1, &mut reached);
+    assert_eq!(again, Ok(0), "once only");
     while h.epochs[2].backlog(&h.cxs[2]) > 0 {
         h.rounds(&[1, 2], 0b110);
     }
@@ -235,4 +236,76 @@ fn many_threads_read_what_others_replace() {
         h.rounds(&[0, 1, 2], ALL);
     }
     assert_eq!(h.heaps[0].usage(&h.cxs[0]).node_bytes, 192);
+}
+
+/// Host 0 has published a batch of four nodes, and nobody has dropped them.
+fn published() -> (Hosts, Vec<DataAddr>) {
+    let h = hosts();
+    let nodes = (0..6).map(|_| h.retire_node(0)).collect();
+    while Batch::decode(h.cxs[1].load(published_word(&h.pod.plan, HostId(0)))).number == 0 {
+        [1, 2, 0].iter().for_each(|&host| assert_eq!(h.collect(host, ALL), 0));
+    }
+    (h, nodes)
+}
+
+#[test]
+fn damaged_batches_are_neither_dropped_nor_freed() {
+    let mut numbers = Numbers(9);
+    for round in 0..1000u64 {
+        let (h, nodes) = published();
+        let (plan, entry) = (&h.pod.plan, numbers.below(4) * RETIRE_ENTRY_BYTES);
+        let bad = numbers.draw() >> numbers.below(64);
+        let data = batch_data(plan, HostId(0)).byte(entry);
+        match round % 5 {
+            // Always an entry, or the number of entries, that no host writes.
+            0 => h.cxs[2].store(published_word(plan, HostId(0)), 1 << 16 | 5u64.wrapping_add(bad) & 0xffff),
+            1 => h.cxs[2].write(data, &(bad | 1).to_le_bytes()),
+            2 => h.cxs[2].write(data.byte(8), &(bad as u32 | 1 << 20).to_le_bytes()),
+            3 => h.cxs[2].write(data.byte(12), &(bad as u32 | 2).to_le_bytes()),
+            _ => h.cxs[2].store(freed_word(plan, HostId(0)), 1 << 16 | 5u64.wrapping_add(bad) & 0xffff),
+        }
+        if round % 5 == 0 && !(1..=4).contains(&(h.cxs[1].load(published_word(plan, HostId(0))) & 0xffff)) {
+            assert_eq!(h.rounds(&[1, 2], ALL), 0);
+            assert!(h.epochs[1].damage().is_some(), "round {round}: {bad:#x}");
+        }
+        h.rounds(&[1, 2, 0], ALL);
+        let finished = h.epochs[1].finish_batch(&h.cxs[1], &h.heaps[1], HostId(0), |_| 0b110);
+        let freed = h.cxs[1].load(freed_word(plan, HostId(0)));
+        match finished {
+            Err(PodError::Damaged { .. }) => {
+                let left = nodes.iter().filter(|at| is_live(&h, **at)).count();
+                assert!(left >= 6 - 4 * usize::from(freed == 1 << 16 | 4), "round {round}");
+            }
+            found => assert!(matches!(found, Ok(None | Some(0))), "round {round}: {bad:#x}, {found:?}"),
+        }
+    }
+}
+
+fn is_live(h: &Hosts, at: DataAddr) -> bool {
+    let audit = h.heaps[0].audit(&h.cxs[0], &[at.offset()].into());
+    audit.classes.iter().all(|class| class.dangling.is_empty())
+}
+
+#[test]
+fn words_of_epochs_may_say_anything() {
+    let mut numbers = Numbers(10);
+    for round in 0..1000 {
+        let (h, _) = published();
+        let plan = &h.pod.plan;
+        let words = [
+            plan.sync(Part::Epochs),
+            published_word(plan, HostId(0)),
+            freed_word(plan, HostId(0)),
+            dropped_word(plan, HostId(1), HostId(0)),
+        ];
+        let (at, bad) = (words[round % 4], numbers.draw() >> numbers.below(64));
+        h.cxs[2].store(at, if round % 8 < 4 { bad } else { !bad });
+        // Each host's own words are what it has written, or it would not write them again.
+        h.rounds(&[2], ALL);
+        let finished = h.epochs[2].finish_batch(&h.cxs[2], &h.heaps[2], HostId(0), |_| 0b100);
+        assert!(matches!(finished, Ok(_) | Err(PodError::Damaged { .. })), "{finished:?}");
+        let mut reached = BTreeSet::new();
+        let adopted = h.epochs[2].adopt(&h.cxs[2], &h.heaps[2], HostId(0), 1, &mut reached);
+        assert!(adopted.is_ok(), "the heap is whole");
+    }
 }

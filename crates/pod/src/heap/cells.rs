@@ -31,7 +31,8 @@ use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, SyncAddr};
 use super::Heap;
 use super::chunks::Class;
 use super::pool::Pool;
-use super::sizes::bytes_of_size;
+use super::sizes::{SIZES, bytes_of_size};
+use crate::error::{PodError, damaged};
 use crate::plan::{PodConfig, WORD_CHUNK_BYTES, cells_per_word};
 
 const WORDS_PER_LINE: u64 = LINE as u64 / 8;
@@ -140,15 +141,23 @@ struct Run {
 }
 
 impl Run {
+    /// `None`: no bond word of a run says that.
     fn decode(word: u64) -> Option<Self> {
         let at = SyncAddr::new((word & u64::from(u32::MAX)) * 8);
-        (word != 0).then_some(Self { at, size: (word >> 32) as u8 })
+        let it = Self { at, size: (word >> 32) as u8 };
+        let fits = usize::from(it.size) < SIZES && at.offset().is_multiple_of(LINE as u64);
+        (fits && word != 0 && at.offset() < MAX_CELL_OFFSET && it.encode() == word).then_some(it)
     }
 
     fn encode(self) -> u64 {
         assert!(self.at.offset() < MAX_CELL_OFFSET, "no row's address reaches the cells at {:?}", self.at);
         (self.at.offset() / 8) | (u64::from(self.size) << 32)
     }
+}
+
+#[cold]
+fn no_run(word: u64) -> PodError {
+    damaged("the place of a chunk's cells", word, 0)
 }
 
 /// Cells of one segment: what the words of one chunk of words have.
@@ -162,7 +171,7 @@ pub(crate) fn segments(config: &PodConfig) -> u64 {
 }
 
 impl Heap {
-    fn bond_word(&self, chunk: u32, segment: u64) -> SyncAddr {
+    pub(super) fn bond_word(&self, chunk: u32, segment: u64) -> SyncAddr {
         self.plan.bonds().word(u64::from(chunk) * segments(self.plan.config()) + segment)
     }
 
@@ -175,34 +184,74 @@ impl Heap {
         (0..cells).step_by(segment as usize).map(move |from| of(from).next_multiple_of(WORDS_PER_LINE))
     }
 
+    /// The run of `words` words that a segment of a chunk has, if it has one.
+    ///
+    /// # Errors
+    /// [`PodError::Damaged`] if the bond word names no such run.
+    fn run<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        chunk: u32,
+        segment: u64,
+        words: impl Fn(Run) -> u64,
+    ) -> Result<Option<Run>, PodError> {
+        let word = cx.load(self.bond_word(chunk, segment));
+        if word == 0 {
+            return Ok(None);
+        }
+        let lies = |run: &Run| self.words.may_hold(run.at.offset(), 8 * words(*run));
+        Run::decode(word).filter(lies).map(Some).ok_or_else(|| no_run(word))
+    }
+
+    /// The first run of a chunk, whose size is that of all of them.
+    fn first_run<F: Fabric>(&self, cx: &Cx<F>, chunk: u32) -> Result<Option<Run>, PodError> {
+        self.run(cx, chunk, 0, |run| self.words_of_runs(run.size).next().unwrap_or(0))
+    }
+
     /// The cells of a chunk, if it has got all of them.
-    pub(super) fn bond<F: Fabric>(&self, cx: &Cx<F>, chunk: u32) -> Option<Bond> {
-        let first = Run::decode(cx.load(self.bond_word(chunk, 0)))?;
-        let words = self.words_of_runs(first.size);
-        let run = |(segment, words)| Some((Run::decode(cx.load(self.bond_word(chunk, segment)))?.at, words));
-        let runs = (0..).zip(words).map(run).collect::<Option<Vec<_>>>()?;
+    ///
+    /// # Errors
+    /// [`PodError::Damaged`] if its bond words make no sense.
+    pub(super) fn bond<F: Fabric>(&self, cx: &Cx<F>, chunk: u32) -> Result<Option<Bond>, PodError> {
+        let Some(first) = self.first_run(cx, chunk)? else { return Ok(None) };
+        let mut runs = Vec::new();
+        for (segment, words) in (0..).zip(self.words_of_runs(first.size)) {
+            let Some(run) = self.run(cx, chunk, segment, |_| words)? else { return Ok(None) };
+            runs.push((run.at, words));
+        }
         let config = self.plan.config();
         let (segment, per_word) = (cells_of_segment(config), cells_per_word(config.hosts));
-        Some(Bond { grain: bytes_of_size(first.size) as u64, runs, segment, per_word })
+        Ok(Some(Bond { grain: bytes_of_size(first.size) as u64, runs, segment, per_word }))
     }
 
     /// The cells of a chunk of this host, which gets what it lacks: for rows of size class `size`, if it has
-    /// none yet. `None`: there are not enough sync words. What it has got by then it keeps.
+    /// none yet. `None`: there are not enough sync words, or what it has is damaged. What it has got by then
+    /// it keeps.
     pub(super) fn make_bond<F: Fabric>(&self, cx: &Cx<F>, chunk: u32, size: u8) -> Option<Bond> {
         let renewed = cx.sabotaged("heap.cells-stay-bound");
-        let first = Run::decode(cx.load(self.bond_word(chunk, 0))).filter(|_| !renewed);
+        let first = self.damage.whole(self.first_run(cx, chunk))?.filter(|_| !renewed);
         let size = first.map_or(size, |run| run.size);
         let mut pool = self.pools[Class::Cells as usize].lock(cx);
         for (segment, words) in (0..).zip(self.words_of_runs(size)) {
             let bond = self.bond_word(chunk, segment);
             let seen = cx.load(bond);
-            if Run::decode(seen).is_none_or(|run| run.size != size) {
+            let there = Run::decode(seen);
+            if there.is_none() && seen != 0 {
+                self.damage.note(no_run(seen));
+                return None;
+            }
+            if there.is_none_or(|run| run.size != size) {
                 let run = Run { at: self.take_run(cx, &mut pool, words)?, size };
                 let bound = cx.compare_exchange(bond, seen, run.encode());
                 assert!(bound.is_ok(), "two hosts give chunk {chunk} its cells: {bound:x?}");
             }
         }
-        self.bond(cx, chunk)
+        self.whole_bond(cx, chunk)
+    }
+
+    /// The cells of a chunk that has got all of them; damage is noted, and no chunk with it is used.
+    fn whole_bond<F: Fabric>(&self, cx: &Cx<F>, chunk: u32) -> Option<Bond> {
+        self.damage.whole(self.bond(cx, chunk)).flatten()
     }
 
     /// Claims a chunk for rows of size class `size`, with its cells.
@@ -213,17 +262,19 @@ impl Heap {
         cursor: &mut u64,
     ) -> Option<(u32, Bond)> {
         let mine = self.my_word(Class::Row, size);
-        let grain = |chunk| Run::decode(cx.load(self.bond_word(chunk, 0))).map(|run| run.size);
         // Rows of another size than the chunk's grain waste some of it.
-        let fits = |chunk| grain(chunk).is_none_or(|grain| grain == size);
+        let fits = |chunk| {
+            let first = self.damage.whole(self.first_run(cx, chunk));
+            first.is_some_and(|run| run.is_none_or(|run| run.size == size))
+        };
         let any = |cursor: &mut u64| self.blocks.claim(cx, cursor, mine, |_| true);
         let (chunk, before) = self.blocks.claim(cx, cursor, mine, fits).or_else(|| any(cursor))?;
         if let Some(bond) = self.make_bond(cx, chunk, size) {
             return Some((chunk, bond));
         }
         self.blocks.hand_over(cx, chunk, mine, before);
-        let (chunk, _) = self.blocks.claim(cx, cursor, mine, |chunk| self.bond(cx, chunk).is_some())?;
-        self.bond(cx, chunk).map(|bond| (chunk, bond))
+        let (chunk, _) = self.blocks.claim(cx, cursor, mine, |chunk| self.whole_bond(cx, chunk).is_some())?;
+        self.whole_bond(cx, chunk).map(|bond| (chunk, bond))
     }
 
     /// So many words for a run, from behind the last one or from a chunk claimed now.
@@ -247,20 +298,43 @@ impl Heap {
 
     /// Takes a dead host's chunks of cells over, and what no run has of them, and counts the cells of `rows`
     /// that have come with its blocks.
-    pub(super) fn adopt_cells<F: Fabric>(&self, cx: &Cx<F>, dead: (HostId, u16), rows: u64) {
+    ///
+    /// # Errors
+    /// [`PodError::Damaged`] if bond words or words of chunks make no sense. What could be taken over has
+    /// been, but where not all runs are known, no room behind them.
+    pub(super) fn adopt_cells<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        dead: (HostId, u16),
+        rows: u64,
+    ) -> Result<(), PodError> {
         let mut pool = self.pools[Class::Cells as usize].lock(cx);
         self.account(cx, Class::Cells, &mut pool, rows as i64, 0);
         if dead.0 != self.host {
             self.clear_accounts(cx, dead.0, Class::Cells);
         }
         // Where the last run in each chunk of words ends.
-        let mut ends = BTreeMap::new();
-        for (at, words) in (0..self.blocks.count as u32).flat_map(|chunk| self.runs_of(cx, chunk)) {
-            let end = ends.entry(self.words.around(at.offset())).or_insert(0);
-            *end = u64::max(*end, at.offset() + 8 * words);
+        let (mut ends, mut found) = (BTreeMap::new(), Ok(()));
+        for chunk in 0..self.blocks.count as u32 {
+            match self.runs_of(cx, chunk) {
+                Ok(runs) => {
+                    for (at, words) in runs {
+                        let end = ends.entry(self.words.around(at.offset())).or_insert(0);
+                        *end = u64::max(*end, at.offset() + 8 * words);
+                    }
+                }
+                Err(damage) => found = Err(damage),
+            }
         }
+        let all_known = found.is_ok();
         for chunk in 0..self.words.count as u32 {
-            let word = self.words.word(cx, chunk);
+            let word = match self.words.word(cx, chunk) {
+                Ok(word) => word,
+                Err(damage) => {
+                    found = Err(damage);
+                    continue;
+                }
+            };
             if (word.owner, word.class) != (Some(dead), Some(Class::Cells)) {
                 continue;
             }
@@ -269,18 +343,47 @@ impl Heap {
             let start = self.words.offset(chunk);
             let at = ends.get(&chunk).copied().unwrap_or(start);
             let words = (start + WORD_CHUNK_BYTES - at) / 8;
-            if words > 0 {
+            if words > 0 && all_known {
                 pool.tails.push(Tail { at: SyncAddr::new(at), words });
             }
         }
+        found
     }
 
     /// The runs that a chunk of blocks has, complete or not.
-    fn runs_of<F: Fabric>(&self, cx: &Cx<F>, chunk: u32) -> Vec<(SyncAddr, u64)> {
-        let runs = (0..segments(self.plan.config()))
-            .map_while(|segment| Run::decode(cx.load(self.bond_word(chunk, segment))));
-        let runs: Vec<Run> = runs.collect();
-        let words = runs.first().into_iter().flat_map(|run| self.words_of_runs(run.size));
-        runs.iter().map(|run| run.at).zip(words).collect()
+    fn runs_of<F: Fabric>(&self, cx: &Cx<F>, chunk: u32) -> Result<Vec<(SyncAddr, u64)>, PodError> {
+        let (mut runs, mut words) = (Vec::new(), Vec::new());
+        for segment in 0..segments(self.plan.config()) {
+            let of = |run: Run| self.words_of_runs(run.size).nth(segment as usize).unwrap_or(0);
+            let Some(run) = self.run(cx, chunk, segment, of)? else { break };
+            if segment == 0 {
+                words.extend(self.words_of_runs(run.size));
+            }
+            runs.push(run);
+        }
+        Ok(runs.iter().map(|run| run.at).zip(words).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Numbers;
+
+    #[test]
+    fn bond_words_that_nobody_writes_are_none() {
+        let mut numbers = Numbers(11);
+        let whole = |word| {
+            let run = Run::decode(word)?;
+            assert!(run.encode() == word && bytes_of_size(run.size) > 0, "{word:#x}");
+            Some(run)
+        };
+        assert!(whole(0).is_none());
+        for size in 0..=u8::MAX {
+            let word = u64::from(size) << 32 | 0x1000;
+            assert_eq!(whole(word).is_some(), usize::from(size) < SIZES);
+            assert!(whole(word | 1).is_none() && whole(word | 1 << 40).is_none(), "{word:#x}");
+            whole(numbers.draw());
+        }
     }
 }

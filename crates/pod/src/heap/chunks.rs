@@ -7,11 +7,12 @@
 //!
 //! A word of 0 is a chunk never used. A free chunk keeps the class of its last use: blocks of out-of-place
 //! nodes are read without invalidating, so they may only lie where no host can have cached something else
-//! (`Class::may_follow`).
+//! (`Class::may_follow`). A word that no host writes is damage, and its chunk is nobody's to use.
 
-use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr};
+use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, SyncAddr};
 
 use super::sizes::SIZES;
+use crate::error::{PodError, damaged};
 
 /// Class of a chunk; the number is the index of its pool and of its words in the heap lines of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,12 +61,16 @@ pub struct ChunkWord {
 }
 
 impl ChunkWord {
-    pub fn decode(word: u64) -> Self {
-        let owned = word & 1 != 0;
-        let class = (word >> 8) as u8;
-        let owner = owned.then_some((HostId((word >> 16) as u8), (word >> 24) as u16));
-        let class = class.checked_sub(1).map(|c| Class::ALL[usize::from(c)]);
-        Self { owner, class, size: (word >> 40) as u8 }
+    /// `None`: it is no chunk's word.
+    pub fn decode(word: u64) -> Option<Self> {
+        let owner = (word & 1 != 0).then_some((HostId((word >> 16) as u8), (word >> 24) as u16));
+        let class = match (word >> 8) as u8 {
+            0 => None,
+            number => Some(*Class::ALL.get(usize::from(number) - 1)?),
+        };
+        let it = Self { owner, class, size: (word >> 40) as u8 };
+        let fits = usize::from(it.size) < SIZES && (class.is_some() || owner.is_none());
+        (fits && it.encode() == word).then_some(it)
     }
 
     pub fn encode(self) -> u64 {
@@ -82,6 +87,8 @@ pub struct Chunks {
     pub count: u64,
     pub start: u64,
     pub bytes: u64,
+    /// Hosts of the pod, whose chunks they are.
+    pub hosts: u8,
 }
 
 impl Chunks {
@@ -102,17 +109,39 @@ impl Chunks {
         (self.start..self.start + self.count * self.bytes).contains(&offset)
     }
 
-    /// Owner of the chunk around `offset`, and its incarnation; none if there is no such chunk.
-    pub fn owner_of<F: Fabric>(&self, cx: &Cx<F>, offset: u64) -> Option<(HostId, u16)> {
-        self.contains(offset).then(|| self.word(cx, self.around(offset)).owner).flatten()
+    /// True if all of a block of so many bytes lies in one chunk, on whole lines.
+    pub fn may_hold(&self, offset: u64, len: u64) -> bool {
+        let aligned = offset.is_multiple_of(LINE as u64);
+        aligned && self.contains(offset) && (offset - self.start) % self.bytes + len <= self.bytes
     }
 
-    pub fn word<F: Fabric>(&self, cx: &Cx<F>, chunk: u32) -> ChunkWord {
-        ChunkWord::decode(cx.load(self.table.word(chunk.into())))
+    /// Owner of the chunk around `offset`, and its incarnation; none if there is no such chunk.
+    ///
+    /// # Errors
+    /// As [`Chunks::word`].
+    pub fn owner_of<F: Fabric>(&self, cx: &Cx<F>, offset: u64) -> Result<Option<(HostId, u16)>, PodError> {
+        if !self.contains(offset) {
+            return Ok(None);
+        }
+        Ok(self.word(cx, self.around(offset))?.owner)
+    }
+
+    /// What the word of a chunk says.
+    ///
+    /// # Errors
+    /// [`PodError::Damaged`] if no host has written it.
+    pub fn word<F: Fabric>(&self, cx: &Cx<F>, chunk: u32) -> Result<ChunkWord, PodError> {
+        let word = cx.load(self.table.word(chunk.into()));
+        self.decode(word).ok_or_else(|| damaged("the word of a chunk", word, 0))
+    }
+
+    fn decode(&self, word: u64) -> Option<ChunkWord> {
+        ChunkWord::decode(word).filter(|it| it.owner.is_none_or(|(host, _)| host.0 < self.hosts))
     }
 
     /// Claims a free chunk that is `suitable`, looking from `cursor` on and first among those last used alike
-    /// (they need no other class's room); leaves the cursor behind it. Returns what its word said, too.
+    /// (they need no other class's room); leaves the cursor behind it. Returns what its word said, too. A
+    /// chunk whose word is damaged is not free.
     pub fn claim<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -128,7 +157,7 @@ impl Chunks {
                 let chunk = (*cursor + step) % self.count;
                 let at = self.table.word(chunk);
                 let seen = cx.load(at);
-                let last = ChunkWord::decode(seen);
+                let Some(last) = self.decode(seen) else { continue };
                 let fits = if alike {
                     last.class.is_none_or(|c| c == class)
                 } else {
@@ -172,15 +201,35 @@ impl Chunks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Numbers;
 
     #[test]
     fn words_say_what_was_put_in() {
-        assert_eq!(ChunkWord::decode(0), ChunkWord { owner: None, class: None, size: 0 });
+        assert_eq!(ChunkWord::decode(0), Some(ChunkWord { owner: None, class: None, size: 0 }));
         for class in Class::ALL {
             for owner in [None, Some((HostId(15), 0xfedc)), Some((HostId(0), 0))] {
                 let word = ChunkWord { owner, class: Some(class), size: 39 };
-                assert_eq!(ChunkWord::decode(word.encode()), word);
+                assert_eq!(ChunkWord::decode(word.encode()), Some(word));
             }
+        }
+    }
+
+    #[test]
+    fn words_that_nobody_writes_are_none() {
+        let mut numbers = Numbers(7);
+        let whole = |word| ChunkWord::decode(word).inspect(|it| assert_eq!(it.encode(), word));
+        for class in 0..=u8::MAX {
+            for size in 0..=u8::MAX {
+                let free = u64::from(class) << 8 | u64::from(size) << 40;
+                assert_eq!(whole(free).is_some(), usize::from(class) <= 7 && usize::from(size) < SIZES);
+                let owned = whole(free | 1 | u64::from(numbers.draw() as u8) << 16);
+                assert_eq!(owned.is_some(), (1..=7).contains(&class) && usize::from(size) < SIZES);
+            }
+        }
+        for bit in 0..64 {
+            whole(numbers.draw());
+            let flipped = whole(0x2700_0302_0101 ^ 1 << bit);
+            assert!(!(1..8).contains(&bit) && bit < 48 || flipped.is_none(), "bit {bit}");
         }
     }
 

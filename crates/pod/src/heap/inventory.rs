@@ -10,6 +10,7 @@ use super::chunks::{ChunkWord, Class};
 use super::pool::{Chunk, Pool, Shape};
 use super::sizes::bytes_of_size;
 use super::{BlockClass, Heap, WordClass};
+use crate::error::PodError;
 
 /// What is in one host's chunks of one class.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -97,28 +98,45 @@ impl Heap {
     /// Takes over the chunks that `dead` owned in its life number `incarnation` (a dead host, or an earlier
     /// life of this one). `in_use` is everything in these chunks that is in use, retired things included;
     /// nobody else may allocate from them or free into them meanwhile. Everything else in them is in use from
-    /// now on, too, and returned: readers of other hosts may still be looking at it, so it has to be retired
-    /// ([`Epochs::adopt`](crate::epochs::Epochs::adopt) does both). The accounts go over with the chunks:
-    /// they are exact if all that the dead host freed lay in its own, and all that others freed in these
-    /// after its death. May be repeated if the adopter dies, too.
+    /// now on, too, and added to `orphans`: readers of other hosts may still be looking at it, so it has to
+    /// be retired ([`Epochs::adopt`](crate::epochs::Epochs::adopt) does both). The accounts go over with the
+    /// chunks: they are exact if all that the dead host freed lay in its own, and all that others freed in
+    /// these after its death. May be repeated if the adopter dies, too.
+    ///
+    /// # Errors
+    /// [`PodError::Damaged`] if words that say whose a chunk is, or where its cells are, make no sense: such
+    /// chunks stay as they are, all others have been taken over.
     pub fn adopt<F: Fabric>(
         &self,
         cx: &Cx<F>,
         dead: HostId,
         incarnation: u16,
         in_use: &BTreeSet<u64>,
-    ) -> Vec<Orphan> {
-        let (mut orphans, mut rows) = (Vec::new(), 0);
+        orphans: &mut Vec<Orphan>,
+    ) -> Result<(), PodError> {
+        let (mut rows, mut found) = (0, Ok(()));
         for class in [Class::BLOCKS.as_slice(), &[Class::Tuple, Class::Mapping]].concat() {
             let mut pool = self.pools[class as usize].lock(cx);
             let chunks = self.chunks(class);
             let (mut live, mut reserved) = (0, 0);
             for chunk in 0..chunks.count as u32 {
-                let word = chunks.word(cx, chunk);
-                if (word.owner, word.class) != (Some((dead, incarnation)), Some(class)) {
-                    continue;
-                }
-                let bond = if class == Class::Row { self.bond(cx, chunk) } else { None };
+                let theirs = (Some((dead, incarnation)), Some(class));
+                let word = match chunks.word(cx, chunk) {
+                    Ok(word) if (word.owner, word.class) == theirs => word,
+                    Ok(_) => continue,
+                    Err(damage) => {
+                        found = Err(damage);
+                        continue;
+                    }
+                };
+                let bond = if class == Class::Row { self.bond(cx, chunk) } else { Ok(None) };
+                let bond = match bond {
+                    Ok(bond) => bond,
+                    Err(damage) => {
+                        found = Err(damage);
+                        continue;
+                    }
+                };
                 if class == Class::Row && bond.is_none() {
                     // It died before its cells were complete: nothing was handed out.
                     chunks.hand_over(cx, chunk, word, ChunkWord { owner: None, ..word });
@@ -126,7 +144,7 @@ impl Heap {
                 }
                 chunks.hand_over(cx, chunk, word, self.my_word(class, word.size));
                 let shape = self.shape(class, word.size, bond);
-                let slots = self.fill(&mut pool, class, shape, chunk, in_use, &mut orphans);
+                let slots = self.fill(&mut pool, class, shape, chunk, in_use, orphans);
                 live += u64::from(slots) * self.slot_bytes(class, word.size);
                 rows += if class == Class::Row { u64::from(slots) } else { 0 };
                 reserved += chunks.bytes;
@@ -140,10 +158,10 @@ impl Heap {
                 self.clear_accounts(cx, dead, class);
             }
         }
-        self.adopt_cells(cx, (dead, incarnation), rows);
+        let cells = self.adopt_cells(cx, (dead, incarnation), rows);
         // There may be words for cells again.
         self.pools[Class::Row as usize].lock(cx).exhausted_at = None;
-        orphans
+        found.and(cells)
     }
 
     /// Forgets what a dead host has put into the accounts of a class; its chunks are another host's now.

@@ -7,16 +7,24 @@ use liger_fabric::{Cx, DataAddr, Fabric, LINE, LatchGuard, SyncAddr};
 
 use super::chunks::Class;
 use super::pool::Pool;
-use super::{Heap, with_free};
+use super::{Heap, Named, with_free};
+use crate::error::damaged;
 
 impl Heap {
     /// Pushes a freed slot on its owner's list. Nobody takes one slot off a list, so the head may well return
-    /// to an earlier value between load and swap without harm.
-    pub(super) fn push<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64) {
+    /// to an earlier value between load and swap without harm. Where damage hides the owner, the slot is
+    /// lost.
+    pub(super) fn push<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64, named: Named) {
         let chunk = self.chunks(class).around(offset);
-        let word = self.chunks(class).word(cx, chunk);
-        assert_eq!(word.class, Some(class), "a {} is freed at {offset:#x} in {word:?}", class.name());
-        let (owner, _) = word.owner.unwrap_or_else(|| panic!("{offset:#x} is freed in a free chunk"));
+        let Some(word) = self.damage.whole(self.chunks(class).word(cx, chunk)) else { return };
+        let owner = word.owner.filter(|_| word.class == Some(class));
+        if named == Named::ByCaller {
+            assert_eq!(word.class, Some(class), "a {} is freed at {offset:#x} in {word:?}", class.name());
+            assert!(owner.is_some(), "{offset:#x} is freed in a free chunk");
+        }
+        let Some((owner, _)) = owner else {
+            return self.damage.note(damaged("the chunk of a slot to give back", offset, 0));
+        };
         let head = self.remote_head(owner, class);
         let mut seen = cx.load(head);
         loop {
@@ -65,21 +73,39 @@ impl Heap {
         at
     }
 
+    /// The slot behind one on a list; none behind the last. A list that leads out of the heap ends there, and
+    /// so does one that is longer than there are slots.
+    fn onward<F: Fabric>(&self, cx: &Cx<F>, class: Class, at: u64, count: u64) -> Option<u64> {
+        let next = if count == 0 { at } else { self.next(cx, class, at) };
+        if next == 0 {
+            return None;
+        }
+        let chunks = self.chunks(class);
+        let whole = if class.is_word() { self.has_word(next) } else { chunks.may_hold(next, LINE as u64) };
+        if whole && count <= chunks.count * chunks.bytes / 8 {
+            return Some(next);
+        }
+        self.damage.note(damaged("the next slot on a list of free ones", next, 0));
+        None
+    }
+
     /// Slots on a list that was taken, and their bytes, as far as they lie in chunks of this host.
     pub(super) fn size_of_list<F: Fabric>(
         &self,
         cx: &Cx<F>,
         class: Class,
         pool: &Pool,
-        mut at: u64,
+        first: u64,
     ) -> (u64, u64) {
         let (mut slots, mut bytes) = (0, 0);
-        while at != 0 {
+        let mut here = self.onward(cx, class, first, 0);
+        for count in 1.. {
+            let Some(at) = here else { break };
             if let Some(chunk) = pool.chunk(self.chunks(class).around(at)) {
                 slots += 1;
                 bytes += self.slot_bytes(class, chunk.size);
             }
-            at = self.next(cx, class, at);
+            here = self.onward(cx, class, at, count);
         }
         (slots, bytes)
     }
@@ -92,18 +118,22 @@ impl Heap {
         class: Class,
         pool: &mut LatchGuard<'_, Pool>,
     ) -> usize {
-        let mut at = self.take_list(cx, self.remote_head(self.host, class));
+        let first = self.take_list(cx, self.remote_head(self.host, class));
+        let mut here = self.onward(cx, class, first, 0);
         let mut count = 0;
-        while at != 0 {
-            let next = self.next(cx, class, at);
+        while let Some(at) = here {
+            here = self.onward(cx, class, at, count + 1);
+            if !self.is_in_use(class, pool, at) {
+                self.damage.note(damaged("a slot on a list of free ones", at, 0));
+                break;
+            }
             if pool.chunk(self.chunks(class).around(at)).is_some() {
                 self.put(cx, class, pool, at);
             } else {
-                self.push(cx, class, at);
+                self.push(cx, class, at, Named::ByMemory);
             }
-            at = next;
             count += 1;
         }
-        count
+        count as usize
     }
 }

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use liger_fabric::native::Native;
 
+use super::sizes::SIZES;
 use super::*;
 use crate::plan::PodConfig;
-use crate::testing::TestPod;
+use crate::testing::{Numbers, TestPod};
 
 const WORDS: [WordClass; 2] = [WordClass::Tuple, WordClass::Mapping];
 const BLOCKS: [BlockClass; 3] = [BlockClass::Row, BlockClass::Node, BlockClass::Scratch];
@@ -287,7 +288,8 @@ fn an_heir_goes_on_with_the_runs_and_the_room_behind_them() {
     let in_use: BTreeSet<u64> = rows[..2].iter().map(|row| row.block().offset()).collect();
     heaps[1].free(&cxs[1], BlockClass::Row, rows[2].block(), 20_000);
     let before = heaps[1].usage(&cxs[1]);
-    let orphans = heaps[1].adopt(&cxs[1], HostId(0), 7, &in_use);
+    let mut orphans = Vec::new();
+    assert_eq!(heaps[1].adopt(&cxs[1], HostId(0), 7, &in_use, &mut orphans), Ok(()));
     assert_eq!(orphans, [Orphan::Block(BlockClass::Row, rows[2].block(), 20_480)]);
     // What was given back and not taken is in use once more.
     let usage = heaps[2].usage(&cxs[2]);
@@ -308,8 +310,115 @@ fn an_heir_gives_back_a_chunk_whose_cells_were_not_complete() {
     let mine = heaps[0].my_word(Class::Row, 0);
     let claimed = heaps[0].blocks.claim(&cxs[0], &mut 0, mine, |_| true);
     let (chunk, _) = claimed.unwrap();
-    assert_eq!(heaps[1].adopt(&cxs[1], HostId(0), 7, &BTreeSet::new()), []);
-    assert_eq!(heaps[1].blocks.word(&cxs[1], chunk).owner, None);
+    let mut orphans = Vec::new();
+    assert_eq!(heaps[1].adopt(&cxs[1], HostId(0), 7, &BTreeSet::new(), &mut orphans), Ok(()));
+    assert_eq!(orphans, []);
+    assert_eq!(heaps[1].blocks.word(&cxs[1], chunk).map(|word| word.owner), Ok(None));
     let rows = rows_of(&heaps[1], &cxs[1], 64 << 10);
     assert_eq!(rows.len() as u64, pod.plan.region(Part::BlockHeap).bytes >> 16, "every chunk is of use");
+}
+
+fn is_damage<T: std::fmt::Debug>(found: &Result<T, PodError>) -> bool {
+    matches!(found, Err(PodError::Damaged { .. }))
+}
+
+#[test]
+fn a_chunk_whose_word_is_damaged_is_nobodys() {
+    let mut numbers = Numbers(5);
+    for class in 0..=u8::MAX {
+        let (_pod, heaps, cxs) = pod(2);
+        let blocks = [BlockClass::Row, BlockClass::Node].map(|class| heaps[0].alloc(&cxs[0], class, 100));
+        let blocks = blocks.map(|block| block.expect("there is room"));
+        let word = heaps[0].alloc_word(&cxs[0], WordClass::Mapping).expect("there is room");
+        // Every class that there is not, sizes that there are not, and owners that there are not.
+        let size =
+            if class < 8 { SIZES as u64 + numbers.below(256 - SIZES as u64) } else { numbers.below(40) };
+        let bad = numbers.draw() & (0xffff_ffff << 16) & !(0xff << 40);
+        let bad = bad | size << 40 | u64::from(class) << 8 | numbers.below(2);
+        for (chunks, at) in [(&heaps[0].blocks, blocks[0].offset()), (&heaps[0].words, word.offset())] {
+            cxs[1].store(chunks.table.word(chunks.around(at).into()), bad);
+        }
+        assert_eq!(heaps[1].owner_of_block(&cxs[1], blocks[1]), Some((HostId(0), 7)));
+        assert_eq!(heaps[1].damage(), None);
+        assert_eq!(heaps[1].owner_of_block(&cxs[1], blocks[0]), None, "{bad:#x}");
+        assert_eq!(heaps[1].owner_of_word(&cxs[1], word), None, "{bad:#x}");
+        heaps[1].free(&cxs[1], BlockClass::Row, blocks[0], 100);
+        heaps[1].free_word(&cxs[1], WordClass::Mapping, word);
+        assert!(matches!(heaps[1].damage(), Some(PodError::Damaged { .. })), "{bad:#x}");
+        let own = heaps[1].alloc_row(&cxs[1], 64).expect("the other chunks are as they were");
+        assert_ne!(heaps[1].blocks.around(own.block().offset()), heaps[1].blocks.around(blocks[0].offset()));
+        let mut orphans = Vec::new();
+        assert!(is_damage(&heaps[1].adopt(&cxs[1], HostId(0), 7, &BTreeSet::new(), &mut orphans)));
+        assert!(orphans.contains(&Orphan::Block(BlockClass::Node, blocks[1], 128)), "the others go over");
+    }
+}
+
+#[test]
+fn an_owner_that_the_pod_has_not_is_damage() {
+    let (_pod, heaps, cxs) = pod(2);
+    let row = heaps[0].alloc(&cxs[0], BlockClass::Row, 64).expect("there is room");
+    let at = heaps[0].blocks.table.word(heaps[0].blocks.around(row.offset()).into());
+    let word = heaps[0].my_word(Class::Row, 0);
+    cxs[0].store(at, ChunkWord { owner: Some((HostId(2), 7)), ..word }.encode());
+    heaps[1].free(&cxs[1], BlockClass::Row, row, 64);
+    assert!(heaps[1].damage().is_some() && heaps[1].owner_of_block(&cxs[1], row).is_none());
+}
+
+#[test]
+fn rows_do_not_go_where_the_place_of_cells_is_damaged() {
+    let mut numbers = Numbers(6);
+    for size in 0..=u8::MAX {
+        let (_pod, heaps, cxs) = pod(2);
+        let row = heaps[0].alloc_row(&cxs[0], 64).expect("there is room");
+        let node = heaps[0].alloc(&cxs[0], BlockClass::Node, 64).expect("there is room");
+        let heap = &heaps[1];
+        let chunk = heap.blocks.around(row.block().offset());
+        // No such size, or no such place: in no chunk of words, or at the end of one.
+        let place = [
+            heap.words.offset(0) / 8 + 1,
+            (heap.words.start + heap.words.count * heap.words.bytes) / 8,
+            8,
+            u64::from(u32::MAX),
+        ];
+        let place =
+            if usize::from(size) < SIZES { place[numbers.below(4) as usize] } else { numbers.below(1 << 32) };
+        let bad = u64::from(size) << 32 | place;
+        (0..heap.blocks.count as u32).for_each(|it| cxs[1].store(heap.bond_word(it, 0), bad));
+        assert!(is_damage(&heap.bond(&cxs[1], chunk).map(|bond| bond.map(|bond| bond.grain))), "{bad:#x}");
+        assert!(heap.alloc_row(&cxs[1], 64).is_err() && heap.damage().is_some(), "{bad:#x}");
+        assert!(heap.alloc(&cxs[1], BlockClass::Loose, 64).is_ok(), "others need no cells");
+        let mut orphans = Vec::new();
+        assert!(is_damage(&heap.adopt(&cxs[1], HostId(0), 7, &BTreeSet::new(), &mut orphans)));
+        assert!(orphans.contains(&Orphan::Block(BlockClass::Node, node, 64)));
+        assert_eq!(heap.owner_of_block(&cxs[1], row.block()), Some((HostId(0), 7)), "left as it was");
+        let tails = heap.pools[Class::Cells as usize].lock(&cxs[1]).tails.len();
+        assert_eq!(tails, 0, "nobody knows which cells are in use");
+    }
+}
+
+#[test]
+fn a_list_of_free_slots_ends_where_it_is_damaged() {
+    let mut numbers = Numbers(8);
+    for round in 0..300 {
+        let (_pod, heaps, cxs) = pod(2);
+        let blocks = [0; 3].map(|_| heaps[0].alloc(&cxs[0], BlockClass::Scratch, 64).expect("there is room"));
+        let words = [0; 3].map(|_| heaps[0].alloc_word(&cxs[0], WordClass::Tuple).expect("there is room"));
+        blocks[..2].iter().for_each(|&at| heaps[1].free(&cxs[1], BlockClass::Scratch, at, 64));
+        words[..2].iter().for_each(|&at| heaps[1].free_word(&cxs[1], WordClass::Tuple, at));
+        // Anywhere, somewhere in the chunk, or at itself.
+        let beside = |at: u64, numbers: &mut Numbers| match round % 3 {
+            0 => numbers.draw(),
+            1 => at / 4096 * 4096 + numbers.below(4096),
+            _ => at,
+        };
+        cxs[1].write(blocks[1], &beside(blocks[1].offset(), &mut numbers).to_le_bytes());
+        cxs[1].store(words[1], beside(words[1].offset(), &mut numbers) / 8);
+        let (head, own) = (heaps[0].remote_head(HostId(0), Class::Scratch), numbers.draw());
+        heaps[0].tidy(&cxs[0]);
+        assert_eq!(cxs[0].load(head), 0, "taken");
+        assert!(round % 3 == 1 || heaps[0].damage().is_some(), "round {round}");
+        cxs[1].store(head, own);
+        heaps[0].tidy(&cxs[0]);
+        assert!(heaps[0].alloc(&cxs[0], BlockClass::Scratch, 64).is_ok());
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plan::PodConfig;
-use crate::testing::TestPod;
+use crate::testing::{Numbers, TestPod};
 
 fn config() -> PodConfig {
     PodConfig::small(3, 4)
@@ -162,5 +162,60 @@ fn many_threads_lose_and_duplicate_nothing() {
         let others = (0..6u64).filter(|w| *w as usize / 2 != host);
         let expected: Vec<u64> = others.flat_map(|w| (0..EACH).map(move |i| w << 32 | i)).collect();
         assert_eq!(seen, expected);
+    }
+}
+
+#[test]
+fn damaged_frames_and_words_lose_mail_and_nothing_else() {
+    let mut numbers = Numbers(3);
+    for round in 0..2000 {
+        let pod = TestPod::new(&config());
+        let (a, b, c) = (pod.cx(0, 0), pod.cx(1, 0), pod.cx(2, 0));
+        let (sending, receiving) = (Lanes::new(&a, &pod.plan, 1), Lanes::new(&b, &pod.plan, 1));
+        let other = Lanes::new(&c, &pod.plan, 1);
+        let laps = numbers.below(40);
+        for number in 0..laps as u32 {
+            sending.try_send(&a, life(1, 1), &message(number, 40)).expect("the lane is empty");
+            assert_eq!(receiving.poll(&b, |_, _| ()), 1);
+        }
+        for number in 0..3 {
+            sending.try_send(&a, life(1, 1), &message(number, 100)).expect("there is room");
+        }
+        other.try_send(&c, life(1, 1), b"whole").expect("there is room");
+        let (tail, head) =
+            (tail_word(&pod.plan, HostId(0), HostId(1)), head_word(&pod.plan, HostId(0), HostId(1)));
+        let which = numbers.below(3);
+        let slot = laps + 2 * which;
+        let [(frame, _), _] = receiving.pieces(HostId(0), HostId(1), slot, FRAME_BYTES);
+        let bad = numbers.draw() >> numbers.below(64);
+        let is_noticed = match round % 4 {
+            // The length: what it hides is dropped.
+            0 => {
+                b.write(frame, &(bad as u32).to_le_bytes());
+                // A length of whole messages hides them.
+                let slots = (FRAME_BYTES as u64 + u64::from(bad as u32)).div_ceil(64);
+                slots % 2 == 1 || slots > 2 * (3 - which)
+            }
+            1 => {
+                b.write(frame.byte(8), &(bad as u32).to_le_bytes());
+                u64::from(bad as u32) != slot / 16
+            }
+            2 => {
+                b.store(tail, bad);
+                bad.wrapping_sub(laps) > 16
+            }
+            _ => {
+                b.store(head, bad);
+                false
+            }
+        };
+        let mut got = Vec::new();
+        receiving.poll(&b, |_, bytes| got.push(bytes.to_vec()));
+        assert!(got.iter().any(|bytes| bytes == b"whole"), "round {round}: another lane's mail");
+        assert!(!is_noticed || receiving.damage().is_some(), "round {round}: {bad:#x}");
+        // Whatever the head says, the sender goes on; and whoever reads finds what it has written over.
+        (0..40).for_each(|n| _ = sending.try_send(&a, life(1, 1), &message(n, 40)));
+        receiving.poll(&b, |_, _| ());
+        assert!(Lanes::new(&a, &pod.plan, 2).try_send(&a, life(1, 1), &[]).is_ok() || round % 4 > 1);
     }
 }

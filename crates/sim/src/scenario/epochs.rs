@@ -31,7 +31,9 @@ struct Host {
 
 impl Host {
     fn collect(&self, cx: &Cx<Sim>) -> usize {
-        self.epochs.collect(cx, &self.heap, |_| self.living.get())
+        let freed = self.epochs.collect(cx, &self.heap, |_| self.living.get());
+        assert_eq!((self.epochs.damage(), self.heap.damage()), (None, None));
+        freed
     }
 }
 

@@ -167,6 +167,9 @@ fn accounts_are_right(
     reachable.extend(waiting);
     for (host, heap) in heaps.iter().enumerate() {
         let (heap, reachable) = (Rc::clone(heap), reachable.clone());
+        if let Some(damage) = heap.damage() {
+            return Err(format!("host {host}: {damage}"));
+        }
         let audited = sim.try_alone(HostId(host as u8), WorkerId(0), move |cx| heap.audit(cx, &reachable));
         let audit = audited.map_err(|e| e.to_string())?;
         if !audit.is_clean() {

@@ -224,6 +224,7 @@ impl Worker<'_> {
         }
         let audit = self.host.heap.audit(self.cx, notes.reachable.borrow().as_ref().expect("set by host 0"));
         assert!(audit.is_clean(), "{audit:?}");
+        assert_eq!((self.host.epochs.damage(), self.host.heap.damage()), (None, None));
     }
 }
 

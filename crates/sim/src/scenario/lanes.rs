@@ -128,6 +128,7 @@ fn worker(cx: &Cx<Sim>, shared: &Host, both: bool) {
         drop(sent);
         if polls && cx.random_below(3) > 0 {
             shared.lanes.poll(cx, |(from, _), bytes| take(shared, from, bytes, both));
+            assert_eq!(shared.lanes.damage(), None);
         }
         let all_seen = shared.seen.borrow().iter().map(BTreeSet::len).sum::<usize>() == 2 * EACH as usize;
         if all_sent && (all_seen || !polls) {

@@ -8,6 +8,8 @@
 //! 2. A record is written, written back and fenced before a compare-and-swap of the mapping word names it.
 //! 3. Every operation is pinned from before its first load to its end, so a record that a word named is not
 //!    reused while it is read, and neither is an id that a node named.
+//! 4. A record is read only where a block may lie, and the ids that a node names are words of the heap: this
+//!    is looked at when it is decoded, so whoever follows an id need not. Levels are compared on each step.
 
 use std::sync::Arc;
 
@@ -99,6 +101,31 @@ impl<F: Fabric> Op<'_, F> {
         self.load(id)?.ok_or(Stop::Restart)
     }
 
+    /// The node of this level that an entry or a link names.
+    pub fn load_at(&self, id: u64, level: u8) -> Result<Seen, Stop> {
+        if id == 0 {
+            return Err(
+                TreeError::Damaged { offset: self.root(), what: "a level ends before the last key" }.into()
+            );
+        }
+        let seen = self.load_live(id)?;
+        if seen.node.level != level {
+            return Err(damaged(seen.word.record(), "node of another level").into());
+        }
+        Ok(seen)
+    }
+
+    /// The node that entry `at` of an inner node names.
+    pub fn child(&self, parent: &Seen, at: usize) -> Result<Seen, Stop> {
+        debug_assert!(parent.node.level > 0, "a descent ends at leaves: it looks at each node's level");
+        self.load_at(parent.node.values[at], parent.node.level - 1)
+    }
+
+    /// The node that a node names as the next of its level.
+    pub fn right_of(&self, seen: &Seen) -> Result<Seen, Stop> {
+        self.load_at(seen.node.next, seen.node.level)
+    }
+
     /// Decodes the chain under `word`; if it ends in the chain of `copy`, only what is new.
     fn fetch(&self, id: u64, word: Word, copy: Option<(Word, Arc<Node>)>) -> Result<Node, TreeError> {
         let mut changes: Vec<(Change, Block)> = Vec::new();
@@ -110,14 +137,22 @@ impl<F: Fabric> Op<'_, F> {
             let place = at.record();
             let record = self.read(id, place)?;
             if !record.kind.is_delta() {
-                break record.node(place).map_err(|fault| damaged(place, fault))?;
+                let node = record.node(place).map_err(|fault| damaged(place, fault))?;
+                self.check_ids(&node).map_err(|fault| damaged(place, fault))?;
+                break node;
             }
             if changes.len() == MAX_CHAIN {
                 return Err(damaged(place, "chain too long"));
             }
             changes.push((record.change(), (place, record.bytes())));
             at = Word(record.head.link);
+            if !at.is_live() {
+                return Err(damaged(place, "change of no node"));
+            }
         };
+        if node.level > 0 && !changes.is_empty() {
+            return Err(damaged(word.record(), "change of an inner node"));
+        }
         for (change, block) in changes.into_iter().rev() {
             node.apply(change).map_err(|fault| damaged(block.0, fault))?;
             node.chain.insert(0, block);
@@ -125,13 +160,31 @@ impl<F: Fabric> Op<'_, F> {
         Ok(node)
     }
 
+    /// Whether all ids that a node names may be read.
+    fn check_ids(&self, node: &Node) -> Result<(), Fault> {
+        let is_word = |id: &u64| self.host.heap.has_word(*id);
+        if node.next != 0 && !is_word(&node.next) {
+            return Err("a sibling outside of the heap");
+        }
+        if node.level > 0 && !node.values.iter().all(is_word) {
+            return Err("a child outside of the heap");
+        }
+        Ok(())
+    }
+
     /// Reads a record for the first time under the current word.
     fn read(&self, id: u64, place: DataAddr) -> Result<Record, TreeError> {
+        if !self.host.heap.may_hold(place.offset(), LINE) {
+            return Err(damaged(place, "a record outside of the heap"));
+        }
         let mut words = vec![0u64; LINE / 8];
         self.cx.invalidate(place, LINE);
         self.cx.fence();
         self.cx.read(place, words.as_mut_bytes());
         let len = Record::words_in(&words, self.tree.width()).map_err(|fault| damaged(place, fault))?;
+        if !self.host.heap.may_hold(place.offset(), len * 8) {
+            return Err(damaged(place, "a record that is longer than its chunk"));
+        }
         let rest = len * 8 - LINE;
         if rest > 0 {
             words.resize(len, 0);
@@ -200,7 +253,7 @@ impl<F: Fabric> Op<'_, F> {
     /// A new id that no node names yet, with the dead value that its word has now.
     pub fn new_id(&self) -> Result<(u64, Word), TreeError> {
         let at = self.host.heap.alloc_word(self.cx, WordClass::Mapping)?;
-        Ok((at.offset(), Word(self.cx.load(at))))
+        Ok((at.offset(), Word(self.cx.load(at)).unnamed()))
     }
 
     /// Gives back an id that no reachable node ever named.

@@ -265,7 +265,7 @@ impl<F: Fabric> Op<'_, F> {
             let Some(a) = self.load(left)?.filter(|a| !a.is_removed()) else { return Ok(()) };
             let Fence::At(end) = a.node.high else { return Ok(()) };
             let place = self.descend(&Target::Before(end), level)?;
-            let b = self.load_live(a.node.next)?;
+            let b = self.right_of(&a)?;
             if b.is_removed() {
                 self.finish_removal(b.id())?;
                 continue;

@@ -33,7 +33,9 @@ impl<F: Fabric> Op<'_, F> {
     /// The owner of the target at `level`.
     pub fn descend(&self, target: &Target, level: u8) -> Result<Place, Stop> {
         let root = self.load(self.root())?.ok_or(TreeError::NotFormatted { root: self.root() })?;
-        assert!(root.node.level >= level, "level {level} of a tree of {}", root.node.level);
+        if root.node.level < level {
+            return Err(damaged(root.word.record(), "the root is below other nodes").into());
+        }
         let mut place = Place { seen: root, floor: Fence::Min, strays: vec![], leftovers: vec![] };
         loop {
             self.go_right(target, &mut place)?;
@@ -58,11 +60,7 @@ impl<F: Fabric> Op<'_, F> {
         if at > 0 {
             place.floor = place.floor.max(node.bound(at - 1));
         }
-        let (child, level) = (node.values[at], node.level - 1);
-        place.seen = self.load_live(child)?;
-        if place.seen.node.level != level {
-            return Err(damaged(place.seen.word.record(), "child of another level").into());
-        }
+        place.seen = self.child(&place.seen, at)?;
         Ok(())
     }
 
@@ -77,7 +75,7 @@ impl<F: Fabric> Op<'_, F> {
                     place.floor = place.floor.max(node.high);
                 }
             }
-            place.seen = self.load_live(node.next)?;
+            place.seen = self.right_of(&place.seen)?;
         }
     }
 
@@ -100,14 +98,13 @@ impl<F: Fabric> Op<'_, F> {
         let mut seen = self.load(self.root())?.ok_or(TreeError::NotFormatted { root: self.root() })?;
         loop {
             let node = &seen.node;
-            let onward = match self.way(&target, &seen) {
+            seen = match self.way(&target, &seen) {
                 Way::Here if node.level == 0 => {
                     return Ok(node.find(key.words(node.width)).ok().map(|at| node.values[at]));
                 }
-                Way::Here => node.values[node.route(&target)],
-                Way::PastRemoved | Way::PastLive => node.next,
+                Way::Here => self.child(&seen, node.route(&target))?,
+                Way::PastRemoved | Way::PastLive => self.right_of(&seen)?,
             };
-            seen = self.load_live(onward)?;
         }
     }
 }

@@ -196,7 +196,7 @@ impl BwTree {
             return Err(TreeError::Exists { root });
         }
         let block = op.write(&Node::empty(root, 0, self.width()).encode())?;
-        if op.swap(root, before, before.installed(block.0)) {
+        if op.swap(root, before, before.unnamed().installed(block.0)) {
             return Ok(());
         }
         op.discard(block);
@@ -291,3 +291,6 @@ impl BwTree {
         self.run(cx, host, |op| op.census())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,6 +32,9 @@ pub const MAX_CAPACITY: usize = 256;
 /// Most deltas above a base that a reader accepts.
 pub const MAX_CHAIN: usize = 64;
 
+/// Highest level that a reader accepts: each has half as many nodes as the one below.
+const MAX_LEVEL: u8 = 64;
+
 const MAGIC: u32 = 0x4c42_7754;
 const LOW_MIN: u8 = 1;
 const HIGH_MAX: u8 = 2;
@@ -218,6 +221,9 @@ impl Record {
         }
         if (kind == Kind::Inner) != (head.level > 0) {
             return Err("kind does not fit level");
+        }
+        if head.level > MAX_LEVEL {
+            return Err("too many levels");
         }
         Ok(Record { head, kind, words })
     }

@@ -105,7 +105,7 @@ impl<F: Fabric> Op<'_, F> {
             if out.len() == full || upto.is_some_and(|key| *key <= from) {
                 return Ok(());
             }
-            leaf = self.load_live(node.next)?;
+            leaf = self.right_of(&leaf)?;
         }
     }
 

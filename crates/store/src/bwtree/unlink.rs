@@ -14,7 +14,7 @@
 use liger_fabric::Fabric;
 
 use super::TreeError;
-use super::access::{Op, Seen, Stop};
+use super::access::{Op, Seen, Stop, damaged};
 use super::key::{Fence, Key, Target};
 use super::node::Node;
 
@@ -88,9 +88,9 @@ impl<F: Fabric> Op<'_, F> {
 
     /// The first live node right of a removed one.
     fn next_live(&self, removed: &Seen) -> Result<Seen, Stop> {
-        let mut next = self.load_live(removed.node.next)?;
+        let mut next = self.right_of(removed)?;
         while next.is_removed() {
-            next = self.load_live(next.node.next)?;
+            next = self.right_of(&next)?;
         }
         Ok(next)
     }
@@ -100,7 +100,7 @@ impl<F: Fabric> Op<'_, F> {
     /// The order matters: the parent's word, then the state of whom its entry is given to (see `post`).
     fn detach(&self, removed: &Seen) -> Result<(), Stop> {
         let Fence::At(end) = removed.node.high else {
-            unreachable!("the last node of a level is never removed")
+            return Err(damaged(removed.word.record(), "the last node of a level is removed").into());
         };
         loop {
             if self.word(removed.id()) != removed.word {
@@ -190,7 +190,7 @@ impl<F: Fabric> Op<'_, F> {
                     self.finish_removal(at.id())?;
                     continue 'search;
                 }
-                at = self.load_live(next)?;
+                at = self.load_at(next, level)?;
             }
             match (left, place.floor) {
                 (Some(left), _) => break Ok(Some(Gap { left, removed, right: at.id() })),

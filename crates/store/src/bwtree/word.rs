@@ -51,6 +51,12 @@ impl Word {
         self.0 & REMOVED != 0
     }
 
+    /// The word without the bits that only the word of a node has: a dead one has none of them, unless it is
+    /// damaged.
+    pub fn unnamed(self) -> Word {
+        Word(self.0 & !(LIVE | REMOVED))
+    }
+
     /// The newest record of the node.
     pub fn record(self) -> DataAddr {
         debug_assert!(self.is_live());
@@ -101,5 +107,7 @@ mod tests {
         // What the heap does to a free word's lower half does not matter.
         assert_eq!(Word(dead.0 | 0xffff_ffff).installed(far).version(), 5);
         assert_eq!(Word(((1 << VERSION_BITS) - 1) << LINE_BITS).dead().version(), 0);
+        let damaged = Word(dead.0 | LIVE | REMOVED).unnamed();
+        assert!(damaged == dead && !damaged.installed(far).is_removed());
     }
 }
