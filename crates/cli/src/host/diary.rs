@@ -29,6 +29,7 @@ pub(super) fn hearer(telling: &Telling) -> Hearer {
             PodEvent::TakeoverEnds { failure: None, .. } => (Level::Info, "takeover_ends"),
             PodEvent::TakeoverEnds { .. } => (Level::Error, "takeover_fails"),
             PodEvent::CheckpointFails { .. } => (Level::Error, "checkpoint_fails"),
+            PodEvent::Damaged { .. } => (Level::Error, "memory_damaged"),
             PodEvent::Log { trouble: Some(_) } => (Level::Error, "log_refuses"),
             PodEvent::Log { trouble: None } => (Level::Info, "log_goes_on"),
         };

@@ -135,6 +135,7 @@ impl<M: Method> Host<M> {
     /// what is still waiting for a grace period is reported as a leak.
     pub fn check<F: Fabric>(&self, cx: &Cx<F>) -> Checked {
         let (mut checked, mut in_use) = (Checked::default(), BTreeSet::new());
+        checked.problems.extend(self.damage().map(ToString::to_string));
         if self.restore_all(cx, || _ = self.attend(cx)).is_err() {
             checked.problems.extend(self.method.troubles(cx));
         }

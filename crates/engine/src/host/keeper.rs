@@ -45,6 +45,8 @@ pub(super) struct Keeper {
     pub restless: bool,
     /// It was announced that the pod counts this host as dead.
     overruled: bool,
+    /// It was announced that the pod's memory is damaged.
+    damaged: bool,
     pub takeover: Option<Takeover>,
     /// Partitions that this host is taking over, and whether they are joined with the shared rows already.
     pub taking: Vec<(PartitionId, bool)>,
@@ -88,6 +90,7 @@ impl Keeper {
             watch,
             restless: false,
             overruled: false,
+            damaged: false,
             takeover,
             taking,
             closed,
@@ -210,6 +213,11 @@ impl<M: Method> Host<M> {
                 self.announce(&PodEvent::Overruled(watch::cut_off(cx, &self.plan, keeper.me)));
             }
             return (0, Vec::new());
+        }
+        if let Some(damage) = self.damage()
+            && !std::mem::replace(&mut keeper.damaged, true)
+        {
+            self.announce(&PodEvent::Damaged { why: damage.to_string() });
         }
         if let Some(accused) = keeper.watch.take_accused() {
             self.announce(&PodEvent::Accused(accused));

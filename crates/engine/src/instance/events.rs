@@ -1,5 +1,5 @@
 //! What happens to a host's pod, for whoever keeps a diary of it: deaths, takeovers as they begin and end,
-//! and a log that finds no room.
+//! a log that finds no room, and damage of the memory.
 //!
 //! It is told from the turns of the keeper and of the shipper, so whoever hears must not wait for the pod.
 //! Nothing depends on it.
@@ -43,6 +43,11 @@ pub enum PodEvent {
         /// Why nothing may be committed, if so.
         trouble: Option<String>,
     },
+    /// This host has met damage of the pod's memory that it goes past: something is lost since. Said once.
+    Damaged {
+        /// What makes no sense.
+        why: String,
+    },
 }
 
 /// Hears of events, from the keeper's thread.
@@ -70,6 +75,7 @@ impl fmt::Display for PodEvent {
             Self::TakeoverEnds { dead, partitions, failure: None } => {
                 write!(f, "took over from host {}: {partitions} partitions are this host's", Hosts(dead))
             }
+            Self::Damaged { why } => write!(f, "{why}"),
             Self::CheckpointFails { why } => write!(f, "a checkpoint has failed: {why}"),
             Self::Log { trouble: Some(why) } => write!(f, "this host {why}"),
             Self::Log { trouble: None } => write!(f, "the log has room again: changes are committed"),

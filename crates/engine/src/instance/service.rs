@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric, SyncAddr, UNTIL_RUNG};
+use liger_pod::PodError;
 use liger_pod::bells::{self, Bell, REST_NS};
 use liger_pod::lanes::Addressee;
 use liger_pod::membership::{HostState, Slot};
@@ -36,6 +37,12 @@ impl Instance {
     /// A message that has come means nothing here.
     pub(crate) fn drop_message(&self) {
         count(&self.mail.dropped, 1);
+    }
+
+    /// The first damage of the pod's memory that this host has met and gone past: messages, or room, are lost
+    /// since.
+    pub fn damage(&self) -> Option<&PodError> {
+        self.lanes.damage().or_else(|| self.heap.damage()).or_else(|| self.epochs.damage())
     }
 
     /// Wakes who sleeps on any host until there is something to do: behind something that all can see.

@@ -9,6 +9,7 @@
 //!    over is asked no more.
 
 use liger_fabric::{Cx, Fabric};
+use liger_pod::PodError;
 use liger_pod::bells::{ALONE_TURNS, Bell};
 use liger_pod::watch::Owner;
 
@@ -64,6 +65,7 @@ impl<F: Fabric> Work<'_, '_, F> {
     /// # Errors
     /// [`Conflict::Partition`] if the partition has no owner now: it has not come yet, died, or left, before
     /// it answered. [`TxnError::Fenced`] if this host is the one that the pod has ruled out.
+    /// [`TxnError::Damaged`] if mail to this host was lost to damage, which may have been the answer.
     pub(super) fn ask(&self, at: At<'_>, wish: Wish) -> Result<Answer, TxnError> {
         let (cx, host) = (self.cx, self.host);
         let _waiting = host.waits.begin(self.state.me, Wait::Owner);
@@ -91,12 +93,16 @@ impl<F: Fabric> Work<'_, '_, F> {
             if turn >= ALONE_TURNS || turn.is_multiple_of(TURNS_PER_LOOK) {
                 host.look_at_life(cx, owner);
             }
-            if host.is_known_over(owner) {
+            let damage = host.lanes.damage();
+            if host.is_known_over(owner) || damage.is_some() {
                 if let Some(key) = created {
                     // It may have made the row before it died.
                     host.note_unanswered(cx, table, partition, key);
                 }
-                return Err(Conflict::Partition.into());
+                return Err(match damage {
+                    Some(&PodError::Damaged { what, found, .. }) => TxnError::Damaged { table, what, found },
+                    _ => Conflict::Partition.into(),
+                });
             }
             if host.is_overruled() {
                 return Err(TxnError::Fenced);
