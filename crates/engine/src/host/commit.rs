@@ -19,7 +19,7 @@ use super::transaction::Txn;
 use crate::history::{HistorySink, TxnRecord};
 use crate::log::record::{MAX_CHANGES, Op, RecordWriter, epoch_of, first_of};
 use crate::log::room::Promise;
-use crate::method::{Method, TxnState};
+use crate::method::{Holds, Method, TxnState};
 use crate::txn::TxnError;
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -39,6 +39,7 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
                 self.abort();
                 return Err(error);
             }
+            debug_assert!(self.running.state.llsn > 0, "changes have a version");
             let (method, txn) = self.parts();
             if method.apply(txn) {
                 self.cx().fence();
@@ -143,6 +144,7 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
     fn release_all(&mut self, committed: bool) {
         let (method, txn) = self.parts();
         method.release(txn, committed);
+        debug_assert_eq!(self.held.count(), 0, "nothing is held when it has ended");
         self.running.state.core.clear();
     }
 }

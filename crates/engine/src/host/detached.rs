@@ -19,7 +19,7 @@ use liger_fabric::{Cx, Fabric};
 use super::Host;
 use super::session::{Course, HostSession, sleep_for};
 use super::transaction::Txn;
-use crate::instance::{WorkerPool, WorkerToken};
+use crate::instance::{Holder, WorkerPool, WorkerToken};
 use crate::method::{Holds, Method, Running, TxnState};
 use crate::txn::{Durability, TxnError};
 
@@ -185,6 +185,7 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
                 }
                 let (method, txn) = self.parts();
                 method.unpark(txn);
+                debug_assert_ne!(self.running.state.me, Holder::PARKED, "it has a number");
             }
         }
     }
@@ -204,6 +205,7 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
         if open.may_rest() {
             return Number::Resting;
         }
+        debug_assert!(self.running.seat.pool.is_none(), "no step runs");
         let (method, txn) = self.parts();
         method.park(txn);
         open.park(self.running.state.me, self.running.state.round);

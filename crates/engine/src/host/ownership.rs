@@ -80,6 +80,7 @@ impl<M: Method> Host<M> {
     /// If one cannot be: it stays closed, and may be opened later.
     pub(super) fn open_published<F: Fabric>(&self, cx: &Cx<F>, me: Owner) -> Result<(), RecoveryError> {
         for partition in self.plan.partitions().filter(|p| self.holds(*p) && self.owners.is_closed(*p)) {
+            debug_assert_eq!(self.owners.of(partition).host, me.host, "it is this host's in the pod's word");
             self.method.open(cx, partition)?;
             self.owners.set(partition, me);
             for what in [Pending::Asked, Pending::Told] {

@@ -43,6 +43,7 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
         (state, held): (Box<TxnState>, Box<M::Held>),
         (token, pool): (Option<WorkerToken>, Option<&'h WorkerPool>),
     ) -> Self {
+        debug_assert_eq!(cx.host(), host.instance.id(), "a transaction runs on its own host");
         Self { host, running: Running { state, seat: Seat { cx, token, pool, mail: host } }, held }
     }
 

@@ -25,6 +25,7 @@ impl Circles {
 
     /// Notes for whom a transaction waits, until the answer is dropped.
     pub fn wait(&self, holder: Holder, others: u32) -> Link<'_> {
+        debug_assert_eq!(others & holder.bit(), 0, "nobody waits for itself");
         let place = &self.0[holder.index()];
         place.store(others, Ordering::SeqCst);
         Link { circles: self, holder, others }

@@ -94,6 +94,7 @@ impl Owners {
 
     /// Notes that this life serves no more.
     pub fn note_over(&self, life: Owner) {
+        debug_assert_ne!(life.incarnation, TO_COME, "a life that has not come does not end");
         self.over[usize::from(life.host.0)].fetch_max(life.incarnation.into(), Ordering::Relaxed);
     }
 
@@ -110,6 +111,7 @@ impl Owners {
 
     /// Says that this host owns a partition, which stays closed for its own transactions.
     pub fn set_closed(&self, partition: PartitionId, owner: Owner) {
+        debug_assert!(self.is_closed(partition), "who takes {partition:?} has closed it");
         self.now[partition.index()].store(encode(owner) | CLOSED, Ordering::SeqCst);
     }
 
@@ -134,7 +136,8 @@ impl Owners {
                 self.set(partition, Owner::load(cx, plan, partition).unwrap_or(gone));
             }
         }
-        self.buried[usize::from(dead.host.0)].store(dead.incarnation.into(), Ordering::SeqCst);
+        let before = self.buried[usize::from(dead.host.0)].swap(dead.incarnation.into(), Ordering::SeqCst);
+        debug_assert!(before <= dead.incarnation.into(), "lives end in their order");
         self.down.fetch_or(1 << dead.host.0, Ordering::SeqCst);
     }
 

@@ -28,6 +28,7 @@ impl Instance {
 
     /// Sends a message to a host in this life as soon as there is room; never waits.
     pub(crate) fn post<F: Fabric>(&self, cx: &Cx<F>, to: Owner, message: Vec<u8>) {
+        debug_assert!(to.host != self.me && !message.is_empty(), "a message to another host");
         count(&self.mail.sent, 1);
         let addressee = Addressee::life(to.host, to.incarnation);
         let is_read = || !self.owners.is_buried(to.host, to.incarnation);

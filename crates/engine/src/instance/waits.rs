@@ -44,6 +44,7 @@ impl Waits {
     /// Notes that a transaction waits, until the answer is dropped.
     pub fn begin(&self, holder: Holder, wait: Wait) -> Waiting<'_> {
         let place = &self.0[holder.index()];
+        debug_assert_ne!(wait, Wait::None, "who waits waits for something");
         place.store(wait as u8, Ordering::Relaxed);
         Waiting(place)
     }

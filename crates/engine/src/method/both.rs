@@ -135,6 +135,10 @@ impl<A: Transacts, B: Transacts> Transacts for Both<A, B> {
     }
 
     fn apply<F: Fabric>(&self, (txn, held): Txn<'_, '_, F, A, B>) -> bool {
+        debug_assert!(
+            !self.is_second(MethodId::ROWS) || !self.0.keeps(MethodId::ROWS),
+            "a relation has one method"
+        );
         let first = self.0.apply((txn, &mut held.0));
         self.1.apply((txn, &mut held.1)) || first
     }

@@ -142,6 +142,7 @@ impl<F: Fabric> Seat<'_, F> {
         let Some(pool) = self.pool else { return self.cx.rest(rest_ns) };
         pool.lay_down(self.token.take().expect("a step has a worker"), long);
         self.cx.rest(rest_ns);
+        debug_assert!(self.token.is_none(), "who rests has no worker");
         let token = pool.pick_up(long, || self.cx.rest(REST_NS));
         self.run_as(state, token.worker());
         self.token = Some(token);

@@ -106,7 +106,9 @@ impl TupleCell {
 
     /// The host that holds the write lock.
     pub fn writer(self) -> Option<HostId> {
-        (!self.is_open() && self.is_live()).then(|| HostId((self.0 & HOLDERS).trailing_zeros() as u8))
+        let written = !self.is_open() && self.is_live();
+        debug_assert!(!written || (self.0 & HOLDERS).is_power_of_two(), "one host writes: {:x}", self.0);
+        written.then(|| HostId((self.0 & HOLDERS).trailing_zeros() as u8))
     }
 
     /// Bitmap of hosts that hold the read lock.
@@ -131,6 +133,7 @@ impl TupleCell {
 
     /// With `host` added to the readers.
     pub const fn with_reader(self, host: HostId) -> Self {
+        debug_assert!(self.is_open(), "a row that is written, or is none, has no readers");
         Self(self.0 | Self::bit(host))
     }
 
@@ -141,6 +144,7 @@ impl TupleCell {
 
     /// Write-locked by `host`; its own reader bit, if any, merges into the write lock.
     pub const fn with_writer(self, host: HostId) -> Self {
+        debug_assert!(self.is_open(), "a row has one writer");
         Self(self.0 & !(HOLDERS | OPEN) | Self::bit(host))
     }
 

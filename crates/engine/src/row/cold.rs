@@ -90,6 +90,11 @@ impl Cold {
 
     /// The first cold span from one to another.
     fn between(&self, from: usize, to: usize) -> Option<usize> {
+        debug_assert!(
+            from <= to && to < self.is_cold.len(),
+            "spans {from} to {to} of {}",
+            self.is_cold.len()
+        );
         self.is_cold[from..=to].iter().position(|cold| *cold).map(|at| from + at)
     }
 
@@ -288,6 +293,7 @@ impl Rows {
             add(&mut part, relation, key, *version, row)?;
         }
         let Some(cold) = &mut part.cold else { return Ok(()) };
+        debug_assert!(cold.left > 0, "a span that is cold counts");
         cold.is_cold[*span] = false;
         cold.left -= 1;
         self.restoring.made_bytes.fetch_add(stored.span_bytes(table, *span), Ordering::Relaxed);

@@ -94,6 +94,7 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
     }
 
     pub(super) fn release_all(&mut self, committed: bool) {
+        debug_assert!(self.mine.parked.is_empty(), "a transaction that ends runs");
         let (cx, host) = (self.cx, self.host);
         let mut latched: Option<LatchGuard<'t, TablePart>> = None;
         let held = std::mem::take(&mut self.mine.held);

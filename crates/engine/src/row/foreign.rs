@@ -216,6 +216,7 @@ impl<F: Fabric> Work<'_, '_, F> {
             }
             return Err(Conflict::Moved.into());
         };
+        debug_assert!(entry.writer == 0, "nobody else of this host writes it");
         match mode {
             Mode::Read => entry.readers |= mine,
             Mode::Write => entry.writer = writer,
@@ -244,6 +245,7 @@ impl<F: Fabric> Work<'_, '_, F> {
             wrote: false,
         };
         let i = self.mine.foreign.add(row);
+        debug_assert_eq!(self.mine.foreign[i].key, *key, "it is found by its number");
         self.mine.held.push(row.place(i));
         i
     }

@@ -112,6 +112,11 @@ impl Rows {
         at: TupleAddr,
         llsn: u64,
     ) {
+        debug_assert_eq!(
+            name.hash,
+            self.remote.hash_of(name.table, name.partition, &name.key),
+            "its own name"
+        );
         let given = Given { at: Some(at), llsn, unanswered: false, told: None };
         self.leaving.lock(cx).rows.insert(*name, given);
         let is_its = shard.get(&name.hash).is_none_or(|entry| entry.at == at || !entry.is_held());

@@ -86,6 +86,7 @@ impl Rows {
         }
         self.shared.bear(cx, at, held);
         part.rows.set_shared(row, at.raw());
+        debug_assert_eq!(part.address(row), Some(at), "its owner finds it there");
         self.link_around(cx, part, key, row);
         self.move_out.lock(cx).moved_in(SharedRow { partition, table, row, at });
         self.shortages.lock(cx).is_over(table);
@@ -211,6 +212,7 @@ impl Rows {
         let removed = part.tree.remove(key.words());
         debug_assert_eq!(removed, Some(row));
         part.rows.free(row);
+        debug_assert!(part.tree.get(key.words()).is_none(), "a row that is gone is not found");
         if part.is_warm_below(key) && part.is_warm_above(key) {
             let (before, next) = part.neighbours(cx, key);
             part.link(cx, self.shared, before, next);

@@ -61,6 +61,7 @@ impl<F: Fabric> Work<'_, '_, F> {
         }
         let locked = part.lock(self.cx, self.host.shared, row, self.state.me, mode, gap);
         let new = locked.inspect_err(|_| self.state.in_the_way = part.others_at(row, self.state.me))?;
+        debug_assert!(!part.is_unheld(row), "it is held now");
         if new {
             self.mine.held.push(own_place(place, row));
         }
@@ -222,6 +223,7 @@ impl<F: Fabric> Work<'_, '_, F> {
         part.rows.set_version(row, part.max_removed_llsn);
         part.hold_new(row, next, self.state.me, !self.cx.sabotaged("own.inherit-gap"));
         part.tree.insert_near(&around, key.words(), row);
+        debug_assert!(part.is_uncommitted_insert(row), "nobody sees it before the commit");
         self.state.llsn = self.state.llsn.max(part.max_removed_llsn);
         let place = own_place(at.ids(), row);
         self.mine.held.push(place);

@@ -91,6 +91,7 @@ impl TablePart {
     ) -> Self {
         let mut rows = RowSlab::new(row_len, MAX_ROWS);
         let sentinel = rows.alloc().expect("an empty slab has room");
+        assert!(key_words > 0, "a key has words");
         let index = BwTree::new(directory, key_words);
         Self {
             place,
@@ -364,6 +365,7 @@ impl TablePart {
     /// Makes `me` the writer of a new row just below `next`. If `me` holds the gap that the row divides, it
     /// now holds both halves.
     pub fn hold_new(&mut self, row: RowId, next: RowId, me: Holder, inherit: bool) {
+        debug_assert!(self.is_unheld(row), "a row that is new is nobody's");
         let gap = if inherit { self.rows.holders(next).gap & me.bit() } else { 0 };
         let flags = RowFlags::PLACEHOLDER;
         self.rows.set_holders(row, Holders { readers: 0, gap, writer: me.writer(), flags });

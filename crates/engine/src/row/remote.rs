@@ -120,6 +120,7 @@ fn full_hash(table: TableId, partition: PartitionId, key: &Key) -> u64 {
 impl RemoteRows {
     /// A cache of at most about `max_entries` rows, which are told apart by `hash_bits` of their hashes.
     pub fn new(max_entries: usize, hash_bits: u32) -> Self {
+        assert!((1..=64).contains(&hash_bits), "{hash_bits} bits of a hash");
         let shards = (0..SHARDS).map(|_| Latch::new(Shard::default())).collect();
         let mask = u64::MAX.checked_shr(64 - hash_bits).unwrap_or(0);
         Self { shards, max_per_shard: max_entries.div_ceil(SHARDS).max(1), mask }
