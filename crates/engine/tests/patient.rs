@@ -104,7 +104,7 @@ fn who_waits_long_enough_is_never_given_up() {
 }
 
 #[test]
-fn who_waits_in_a_circle_gets_out_of_it() {
+fn who_waits_in_a_cycle_gets_out_of_it() {
     static SHORT: Patient = Patient { writers_ns: 200_000, readers_ns: 100_000, colleagues_ns: 200_000 };
     let all = i64::from(HOSTS) * i64::from(WORKERS) * TIMES;
     assert_eq!(run(&SHORT, true).0, vec![all, all]);

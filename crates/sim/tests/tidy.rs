@@ -12,6 +12,9 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "tidy/words.rs"]
+mod words;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

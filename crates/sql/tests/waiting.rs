@@ -124,7 +124,7 @@ fn changes_of_the_catalog_follow_each_other() {
 }
 
 #[test]
-fn waits_end_with_their_time_and_with_circles() {
+fn waits_end_with_their_time_and_with_cycles() {
     with_pod(2, 3, |databases| {
         let (mut a, mut b) = (connect(&databases[0]), connect(&databases[1]));
         ask(&mut a, "create table t (x int); create table u (x int)");

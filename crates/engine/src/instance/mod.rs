@@ -5,17 +5,17 @@
 //! 1. Partition p is used by its owner: its home, or whoever took it over (owners.rs).
 //! 2. A host that the pod has ruled out stays ruled out: nothing is committed, and it shows no sign of life.
 //!
-//! Rooms: `owners`, who owns what; `transactions`, `circles`, which are open; `waits`, what workers wait for,
-//! and `wait_policy`, for how long; `pool`, workers that are lent; `service`, what passes between this host
-//! and the others; `events`, what is told of it. Not here: what its tables are kept in (method/), and how a
-//! host stays in its pod and ends (host/).
+//! Rooms: `owners`, who owns what; `transactions`, `wait_graph`, which are open; `waits`, what workers wait
+//! for, and `wait_policy`, for how long; `pool`, workers that are lent; `service`, what passes between this
+//! host and the others; `events`, what is told of it. Not here: what its tables are kept in (method/), and
+//! how a host stays in its pod and ends (host/).
 
-pub(crate) mod circles;
 pub(crate) mod events;
 pub(crate) mod owners;
 pub(crate) mod pool;
 pub(crate) mod service;
 pub(crate) mod transactions;
+pub(crate) mod wait_graph;
 pub(crate) mod wait_policy;
 pub(crate) mod waits;
 

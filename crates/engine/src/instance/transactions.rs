@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use liger_fabric::WorkerId;
 
-use super::circles::Circles;
+use super::wait_graph::WaitGraph;
 
 /// Whom a lock of this host names: the number of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +81,7 @@ pub(crate) struct Transactions {
     parked: Mutex<BTreeMap<u64, u32>>,
     numbers: Numbers,
     /// For whom each waits.
-    pub(crate) circles: Circles,
+    pub(crate) wait_graph: WaitGraph,
     /// Since when each is tried.
     pub(crate) ages: Ages,
 }
@@ -95,7 +95,7 @@ impl Transactions {
             round: AtomicU64::new(1),
             parked: Mutex::default(),
             numbers: Numbers { taken, resting, may_rest: AtomicU32::new(0) },
-            circles: Circles::new(Holder::MOST + 1),
+            wait_graph: WaitGraph::new(Holder::MOST + 1),
             ages: Ages::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! What to do when a lock is held by somebody else.
 //!
 //! A worker that waits keeps what it holds. Nothing but the length of waits depends on these policies: who
-//! waits too long gives its transaction up, so every circle ends.
+//! waits too long gives its transaction up, so every cycle ends.
 
 use crate::names::named;
 use crate::txn::Conflict;
@@ -41,11 +41,11 @@ impl WaitPolicy for NoWait {
 }
 
 /// Wait-die with a bound: a transaction waits for younger ones of its host, and dies, to start again as old
-/// as it was, where an older one is in the way. So there are no circles inside a host, and the oldest gets
+/// as it was, where an older one is in the way. So there are no cycles inside a host, and the oldest gets
 /// what it wants.
 ///
 /// Of another host's locks only the host is known: it waits for them a shorter time, whoever is older, and a
-/// circle through several hosts ends by that.
+/// cycle through several hosts ends by that.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitDie {
     /// For younger transactions of this host, nanoseconds.
@@ -76,8 +76,8 @@ impl WaitPolicy for WaitDie {
 }
 
 /// Waits a while for rows that other transactions hold: for transactions that have done much already, or told
-/// somebody of it, and so are dear to begin again. Those of one host that wait for each other in a circle are
-/// told (see `circles`); across hosts they find out by the time that it takes.
+/// somebody of it, and so are dear to begin again. Those of one host that wait for each other in a cycle are
+/// told (see `wait_graph`); across hosts they find out by the time that it takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Patient {
     /// For a row that another transaction changes, nanoseconds.

@@ -1,14 +1,14 @@
 //! A step of a transaction that meets a lock is tried again for as long as the wait policy says.
 //!
 //! Who holds the lock is known where the holders are transactions of this host: whether one of them waits for
-//! this transaction (`circles`), and, if the policy asks for it, who is older. Of other hosts' locks only the
-//! host is known.
+//! this transaction (`wait_graph`), and, if the policy asks for it, who is older. Of other hosts' locks only
+//! the host is known.
 
 use liger_fabric::Fabric;
 
 use super::running::{Seat, TxnState};
 use crate::instance::Instance;
-use crate::instance::circles::Link;
+use crate::instance::wait_graph::Edge;
 use crate::instance::wait_policy::InTheWay;
 use crate::instance::waits::{Wait, Waiting};
 use crate::txn::{Conflict, TxnError};
@@ -27,7 +27,7 @@ pub struct Tries<'h> {
     count: u32,
     since_ns: Option<u64>,
     waiting: Option<Waiting<'h>>,
-    link: Option<Link<'h>>,
+    edge: Option<Edge<'h>>,
 }
 
 impl<'h> Tries<'h> {
@@ -45,10 +45,10 @@ impl<'h> Tries<'h> {
         let now_ns = seat.cx.now_ns();
         let waited_ns = now_ns - *self.since_ns.get_or_insert(now_ns);
         let others = state.in_the_way;
-        if !self.link.as_ref().is_some_and(|link| link.is_for(others)) {
-            drop(self.link.take());
-            self.link = Some(host.transactions.circles.wait(state.me, others));
-            if self.link.as_ref().is_some_and(Link::is_in_circle) {
+        if !self.edge.as_ref().is_some_and(|edge| edge.is_for(others)) {
+            drop(self.edge.take());
+            self.edge = Some(host.transactions.wait_graph.wait(state.me, others));
+            if self.edge.as_ref().is_some_and(Edge::is_in_cycle) {
                 state.was_refused = true;
                 return Err(conflict.into());
             }

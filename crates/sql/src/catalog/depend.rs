@@ -3,7 +3,7 @@
 //! Dependencies are not stored: they follow from the descriptions, of which there are thousands at most, and
 //! are looked for when something is dropped.
 //!
-//! 1. Each thing that goes is found once, so circles end; nothing here recurses.
+//! 1. Each thing that goes is found once, so cycles end; nothing here recurses.
 //! 2. What is found comes in the order in which PostgreSQL tells of it (`findDependentObjects`): behind
 //!    what it depends on. Removed it is from the end.
 

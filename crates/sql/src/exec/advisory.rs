@@ -173,13 +173,13 @@ fn deadlock(detail: String) -> SqlError {
 }
 
 /// 40P01 if the session waits for itself; it waits no longer then.
-fn look_for_circle(host: &SqlHost, process_id: i32, held: Held) -> Result<()> {
+fn look_for_cycle(host: &SqlHost, process_id: i32, held: Held) -> Result<()> {
     let classes = host.catalog.classes().clone();
     let found = host.slots.beside(None, move |running| {
         let wanted = request(running, process_id, held);
-        advisory::stop_in_circle(running.tx, &classes, &wanted)
+        advisory::stop_in_cycle(running.tx, &classes, &wanted)
     })?;
-    let Some(circle) = found else { return Ok(()) };
+    let Some(cycle) = found else { return Ok(()) };
     let line = |(wish, by): &(Request, Holder)| {
         let (class, object, sub) = wish.lock.parts();
         let (waits, mode, by) = (wish.holder.process_id, wish.mode.name(wish.lock), by.process_id);
@@ -189,7 +189,7 @@ fn look_for_circle(host: &SqlHost, process_id: i32, held: Held) -> Result<()> {
         };
         format!("Process {waits} waits for {mode} on {what}; blocked by process {by}.")
     };
-    let lines: Vec<String> = circle.iter().map(line).collect();
+    let lines: Vec<String> = cycle.iter().map(line).collect();
     Err(deadlock(lines.join("\n")).hint("See server log for query details."))
 }
 
@@ -237,7 +237,7 @@ impl Waiter<'_> {
     /// tries is told since when.
     ///
     /// # Errors
-    /// 55P03 after `lock_timeout`, 40P01 in a circle; those of the interrupt and of `take`.
+    /// 55P03 after `lock_timeout`, 40P01 in a cycle; those of the interrupt and of `take`.
     pub(super) fn until(
         &self,
         held: Held,
@@ -247,7 +247,7 @@ impl Waiter<'_> {
         let now = self.clock_us;
         let (timeout, deadlock_timeout) = self.timeouts_us;
         let begun = now();
-        let mut circle_at = begun.saturating_add(deadlock_timeout);
+        let mut cycle_at = begun.saturating_add(deadlock_timeout);
         let waiting = self.host.slots.advisory().begin();
         loop {
             let number = waiting.number();
@@ -262,9 +262,9 @@ impl Waiter<'_> {
                     let message = "canceling statement due to lock timeout";
                     return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
                 }
-                if at >= circle_at {
-                    circle_at = at.saturating_add(deadlock_timeout);
-                    look_for_circle(self.host, self.process_id, held)?;
+                if at >= cycle_at {
+                    cycle_at = at.saturating_add(deadlock_timeout);
+                    look_for_cycle(self.host, self.process_id, held)?;
                 }
                 let rest = LOOK.min(Duration::from_micros(look_us as u64));
                 if waiting.wait(number, rest) || now() - looked >= look_us {

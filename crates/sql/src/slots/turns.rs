@@ -1,6 +1,6 @@
 //! Turns: transactions that keep conflicting run one after the other.
 //!
-//! Transactions that read what the others write, and write there too, wait for each other in circles: all
+//! Transactions that read what the others write, and write there too, wait for each other in cycles: all
 //! but one of them have worked for nothing, and so has who tries again beside the next ones. A session whose
 //! transaction was given up therefore begins its next one when it is its turn, and there is one turn at a
 //! time on a host. Nobody else waits for it: those that have not conflicted run beside it.

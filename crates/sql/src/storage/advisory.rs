@@ -309,19 +309,19 @@ pub fn all(tx: &mut dyn Access, classes: &Classes) -> Result<Vec<Entry>> {
     living(tx, classes, &home, ranges.into_iter())
 }
 
-/// If a session waits for itself around others, stops its waiting: the wishes of the circle and of whom each
-/// waits for, its own first. As this is one transaction, one session of a circle stops and not two.
+/// If a session waits for itself around others, stops its waiting: the wishes of the cycle and of whom each
+/// waits for, its own first. As this is one transaction, one session of a cycle stops and not two.
 ///
 /// # Errors
 /// As [`acquire`].
-pub fn stop_in_circle(
+pub fn stop_in_cycle(
     tx: &mut dyn Access,
     classes: &Classes,
     wanted: &Request,
 ) -> Result<Option<Vec<(Request, Holder)>>> {
     let entries = all(tx, classes)?;
     let own = entries.iter().find(|entry| entry.request == *wanted);
-    let found = circle(&entries, (wanted, own.map_or(0, |own| own.since_us)));
+    let found = cycle(&entries, (wanted, own.map_or(0, |own| own.since_us)));
     if found.is_some() {
         release(tx, classes, wanted)?;
     }
@@ -329,7 +329,7 @@ pub fn stop_in_circle(
 }
 
 /// A way from whoever is in the way of `wanted`, which waits since then, back to its holder.
-fn circle(entries: &[Entry], (wanted, since_us): (&Request, i64)) -> Option<Vec<(Request, Holder)>> {
+fn cycle(entries: &[Entry], (wanted, since_us): (&Request, i64)) -> Option<Vec<(Request, Holder)>> {
     let blockers = |wish: &Request, since_us: i64| -> Vec<Holder> {
         let in_the_way = entries.iter().filter(|entry| entry.is_in_the_way(wish, since_us));
         in_the_way.map(|entry| entry.request.holder).collect()
@@ -373,21 +373,21 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_found_and_a_queue_is_none() {
+    fn a_cycle_is_found_and_a_queue_is_none() {
         use Mode::{Exclusive, Shared};
         let held = [entry(1, 1, Exclusive, true), entry(2, 2, Shared, true), entry(3, 2, Shared, true)];
         let wish = entry(3, 1, Exclusive, false);
         let queue = [&held[..], &[wish]].concat();
-        assert_eq!(circle(&queue, (&wish.request, 0)), None);
+        assert_eq!(cycle(&queue, (&wish.request, 0)), None);
         let other = entry(1, 2, Exclusive, false);
         let round = [&queue[..], &[other]].concat();
-        let found = circle(&round, (&wish.request, 0)).expect("3 waits for 1, which waits for 3");
+        let found = cycle(&round, (&wish.request, 0)).expect("3 waits for 1, which waits for 3");
         let ids: Vec<_> = found.iter().map(|(r, by)| (r.holder.process_id, by.process_id)).collect();
         assert_eq!(ids, [(3, 1), (1, 3)]);
-        // 2 holds what 1 wants, and waits for nothing: only who is in a circle has one.
+        // 2 holds what 1 wants, and waits for nothing: only who is in a cycle has one.
         let beside = entry(2, 1, Shared, false);
         let more = [&queue[..], &[beside]].concat();
-        assert_eq!(circle(&more, (&beside.request, 0)), None);
+        assert_eq!(cycle(&more, (&beside.request, 0)), None);
     }
 
     #[test]
@@ -413,8 +413,8 @@ mod tests {
         let mut wish = of(2, Shared, false, 12);
         (has.request.lock, wish.request.lock) = (Lock::Relation(8), Lock::Relation(8));
         let all = [waits, has, of(2, Shared, true, 0), wish];
-        assert!(circle(&all, (&wish.request, 12)).is_some());
-        assert!(circle(&all[..3], (&waits.request, 10)).is_none());
+        assert!(cycle(&all, (&wish.request, 12)).is_some());
+        assert!(cycle(&all[..3], (&waits.request, 10)).is_none());
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! 3. Who is to change a relation has a row that says so before it takes the first copy of its definition,
 //!    and to the end of its transaction: whoever comes later waits for that row, and not for a row of the
 //!    engine.
-//! 4. Who waits has rows for all that it uses before: so every circle is found.
+//! 4. Who waits has rows for all that it uses before: so every cycle is found.
 //! 5. A transaction that waits ends with a conflict when the takeover of a dead host's partitions waits for
 //!    it: what it waits for may be there.
 

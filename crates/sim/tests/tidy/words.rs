@@ -1,0 +1,23 @@
+//! The words of the field are used, and not those that were ours alone.
+
+use super::{assert_none, has_word, sources};
+
+/// Words that were ours alone, and what to say: whole words of code and comments below SQL, in either case.
+/// (In SQL and in documents they may be ordinary English.)
+const PRIVATE: &[(&str, &str)] =
+    &[("circle", "cycle of the wait-for graph"), ("circles", "cycles of the wait-for graph")];
+
+#[test]
+fn the_fields_words_are_used() {
+    let below_sql = ["fabric", "pod", "store", "engine", "rivals"].map(|name| format!("crates/{name}/src/"));
+    let mut breaches = Vec::new();
+    for file in sources().filter(|file| below_sql.iter().any(|folder| file.path.starts_with(folder))) {
+        for (number, line) in file.lines() {
+            let line = line.to_lowercase();
+            for (word, instead) in PRIVATE.iter().filter(|(word, _)| has_word(&line, word)) {
+                breaches.push(format!("{}:{number}: `{word}`: say {instead}", file.path));
+            }
+        }
+    }
+    assert_none("private words", &breaches);
+}
