@@ -119,7 +119,7 @@ fn owner(cx: &Cx<Sim>, host: &RowHost, stage: &Stage) {
     session.serve();
 }
 
-fn asker(cx: &Cx<Sim>, host: &RowHost, stage: &Stage, root: SyncAddr, damage: Damage) {
+fn requester(cx: &Cx<Sim>, host: &RowHost, stage: &Stage, root: SyncAddr, damage: Damage) {
     let mut session = RowSession::new(cx, host);
     assert!(is_there(&mut session, 10) && is_there(&mut session, 50));
     let word = cx.load(root);
@@ -149,7 +149,7 @@ fn run(seed: u64, choose: impl Fn(u64) -> Damage) {
     let (host, its_stage) = (Rc::clone(&pod.hosts[0]), Rc::clone(&stage));
     pod.sim.spawn(HostId(0), WorkerId(0), move |cx| owner(cx, &host, &its_stage));
     let host = Rc::clone(&pod.hosts[1]);
-    pod.sim.spawn(HostId(1), WorkerId(0), move |cx| asker(cx, &host, &stage, root, damage));
+    pod.sim.spawn(HostId(1), WorkerId(0), move |cx| requester(cx, &host, &stage, root, damage));
     pod.sim.run().expect_completed();
     assert_eq!(pod.check(), Vec::<String>::new(), "seed {seed}");
 }

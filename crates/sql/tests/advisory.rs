@@ -257,7 +257,7 @@ fn locks_of_lives_that_have_ended_are_free() {
     let mut take = |wanted: Request, since| hosts[0].run(|tx, _| acquire(tx, &classes, &wanted, since));
     assert!(take(by(1, lives[1], 1), None));
     assert!(!take(by(0, lives[0], 1), Some(5)));
-    assert!(!take(by(0, lives[0], 1), Some(5)), "a wish waits once");
+    assert!(!take(by(0, lives[0], 1), Some(5)), "a request waits once");
     // Of an earlier life of host 1, and of a host that is no member.
     assert!(take(by(1, lives[1] + 9, 2), None) && take(by(7, 1, 3), None));
     assert!(take(by(0, lives[0], 2), None) && take(by(0, lives[0], 3), None));

@@ -36,7 +36,7 @@ fn an_idle_transaction_burns_no_processor_time() {
         slots.close();
         worked.join().expect("no panic");
         println!("{used:?} of {WAIT:?}");
-        // Worker 0 looks for other hosts' wishes 2,000 times a second; a worker that spins uses all of it.
+        // Worker 0 looks for other hosts' requests 2,000 times a second; a worker that spins uses all of it.
         assert!(used < WAIT / 2, "{used:?} of {WAIT:?}");
     });
 }

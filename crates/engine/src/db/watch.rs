@@ -1,7 +1,7 @@
 //! What anybody may ask a host's log, while its workers go on: the epoch, what is durable, and that more
 //! becomes so.
 //!
-//! It is no worker: it only loads sync words, and sets a wish of its own host's. A host leaves when nobody
+//! It is no worker: it only loads sync words, and sets a request of its own host's. A host leaves when nobody
 //! has its [`LogWatch`] any more.
 
 use std::sync::Arc;

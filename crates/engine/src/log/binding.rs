@@ -90,7 +90,7 @@ impl Binding {
     }
 }
 
-// They are in the line of the epoch, behind the words of epoch, removals and wishes.
+// They are in the line of the epoch, behind the words of epoch, removals and requests.
 const _: () = assert!(4 < LINE / 8);
 
 fn words(plan: &Plan) -> [SyncAddr; 2] {

@@ -1,12 +1,12 @@
-//! What keeps the owner of a partition from doing what was wished, as it travels, and as a transaction hears
-//! of it.
+//! What keeps the owner of a partition from doing what was asked for, as it travels, and as a transaction
+//! hears of it.
 
 use liger_store::bwtree::TreeError;
 
 use crate::files::StoredAt;
 use crate::txn::{TableId, TxnError};
 
-/// What keeps an owner from doing what was wished.
+/// What keeps an owner from doing what was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
     /// Shared memory is exhausted and nothing can be moved out.

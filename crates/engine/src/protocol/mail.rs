@@ -20,7 +20,7 @@ use crate::txn::TableId;
 
 /// Which worker waits for an answer, and to which of its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asker {
+pub struct Requester {
     /// The waiting worker.
     pub worker: WorkerId,
     /// Its running number; answers to older requests are stale.
@@ -120,8 +120,8 @@ impl<'a> Out<'a> {
     }
 
     /// Who waits for the answer.
-    pub fn asker(&mut self, asker: &Asker) -> &mut Self {
-        self.number(u64::from(asker.worker.0), 1).number(u64::from(asker.request), 4)
+    pub fn requester(&mut self, requester: &Requester) -> &mut Self {
+        self.number(u64::from(requester.worker.0), 1).number(u64::from(requester.request), 4)
     }
 
     /// A table and a partition.
@@ -181,7 +181,7 @@ impl<'a> In<'a> {
     }
 
     /// Who waits for the answer.
-    pub fn asker(&mut self) -> Option<Asker> {
-        Some(Asker { worker: WorkerId(self.number(1)? as u8), request: self.number(4)? as u32 })
+    pub fn requester(&mut self) -> Option<Requester> {
+        Some(Requester { worker: WorkerId(self.number(1)? as u8), request: self.number(4)? as u32 })
     }
 }

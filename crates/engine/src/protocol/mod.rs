@@ -5,7 +5,7 @@
 //! * [`TxnCore`]: what every transaction holds beside its locks: its [`Workspace`], which is what it has
 //!   changed and nobody sees yet, its history, the [`Replicas`] that it reads, and whether it is over;
 //! * [`Listed`]: rows that it holds, in order and by name; [`Visitor`]: who looks at rows;
-//! * [`Asker`], [`Out`], [`In`], [`Outbox`]: messages between hosts;
+//! * [`Requester`], [`Out`], [`In`], [`Outbox`]: messages between hosts;
 //! * [`each_key`], [`InDram`]: rows in a host's own memory.
 //!
 //! An engine is a [`HostEngine`]; [`crate::db::Pod::join_engine`] makes it a member with
@@ -27,7 +27,7 @@ pub use core::TxnCore;
 pub use engine::{Emit, HostEngine, Rival, Show};
 pub use failure::tree_error;
 pub use load::Loader;
-pub use mail::{Asker, In, Out, Outbox};
+pub use mail::{In, Out, Outbox, Requester};
 pub use places::Listed;
 pub use relational::{Flow, InDram, Relational, each_key};
 pub use replicas::Replicas;

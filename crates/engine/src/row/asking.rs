@@ -13,12 +13,12 @@ use liger_pod::PodError;
 use liger_pod::bells::{ALONE_TURNS, Bell};
 use liger_pod::watch::Owner;
 
-use super::message::{Answer, Message, Wish};
+use super::message::{Action, Answer, Message};
 use super::rows::Rows;
 use super::work::Work;
 use crate::catalog::At;
 use crate::instance::waits::Wait;
-use crate::protocol::mail::Asker;
+use crate::protocol::mail::Requester;
 use crate::txn::{Conflict, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -28,8 +28,8 @@ pub const SABOTAGE_STEPS: &[&str] = &["service.match-request-number"];
 const TURNS_PER_LOOK: u32 = 16;
 
 impl Rows {
-    /// Puts an answer where its asker waits; false if nobody does.
-    pub(super) fn deliver<F: Fabric>(&self, cx: &Cx<F>, to: Asker, answer: Answer) -> bool {
+    /// Puts an answer where its requester waits; false if nobody does.
+    pub(super) fn deliver<F: Fabric>(&self, cx: &Cx<F>, to: Requester, answer: Answer) -> bool {
         let Some(mailbox) = self.mailboxes.get(usize::from(to.worker.0)) else { return false };
         let mut mailbox = mailbox.lock(cx);
         let current = mailbox.request == to.request || cx.sabotaged("service.match-request-number");
@@ -66,7 +66,7 @@ impl<F: Fabric> Work<'_, '_, F> {
     /// [`Conflict::Partition`] if the partition has no owner now: it has not come yet, died, or left, before
     /// it answered. [`TxnError::Fenced`] if this host is the one that the pod has ruled out.
     /// [`TxnError::Damaged`] if mail to this host was lost to damage, which may have been the answer.
-    pub(super) fn ask(&self, at: At<'_>, wish: Wish) -> Result<Answer, TxnError> {
+    pub(super) fn ask(&self, at: At<'_>, action: Action) -> Result<Answer, TxnError> {
         let (cx, host) = (self.cx, self.host);
         let _waiting = host.waits.begin(self.state.me, Wait::Owner);
         let (partition, table) = at.ids();
@@ -80,9 +80,9 @@ impl<F: Fabric> Work<'_, '_, F> {
             mailbox.answer = None;
             mailbox.request
         };
-        let from = Asker { worker: cx.worker(), request };
-        let created = if let Wish::Create(key) = &wish { Some(*key) } else { None };
-        host.send(cx, owner, &Message::Request { from, table, partition, wish });
+        let from = Requester { worker: cx.worker(), request };
+        let created = if let Action::Create(key) = &action { Some(*key) } else { None };
+        host.send(cx, owner, &Message::Request { from, table, partition, action });
         let mut turn = 0u32;
         loop {
             turn = turn.saturating_add(1);

@@ -18,7 +18,7 @@ use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::borrowed::ForeignRow;
 use super::leaving::Name;
-use super::message::{Answer, Wish};
+use super::message::{Action, Answer};
 use super::moves::sentinel_key;
 use super::partition::Mode;
 use super::policy::Steps;
@@ -109,7 +109,7 @@ impl<F: Fabric> Work<'_, '_, F> {
                     return Ok(Some(i));
                 }
             }
-            match self.ask(at, Wish::MoveIn(*key))? {
+            match self.ask(at, Action::MoveIn(*key))? {
                 Answer::Shared(address) => host.remote.learn(cx, hash, address),
                 Answer::Absent => return Ok(None),
                 refused => return Err(refused_by_owner(at.table(), refused)),
@@ -325,8 +325,8 @@ impl<F: Fabric> Work<'_, '_, F> {
             if let Some(locked) = self.try_batch(stretch)? {
                 return Ok(locked);
             }
-            let wish = Wish::MoveInRange { range: *stretch.rest, limit: stretch.limit as u32 };
-            match self.ask(stretch.at, wish)? {
+            let action = Action::MoveInRange { range: *stretch.rest, limit: stretch.limit as u32 };
+            match self.ask(stretch.at, action)? {
                 Answer::RangeShared => {}
                 refused => return Err(refused_by_owner(stretch.at.table(), refused)),
             }
@@ -413,7 +413,7 @@ impl<F: Fabric> Work<'_, '_, F> {
         {
             return Ok(true);
         }
-        match self.ask(at, Wish::Create(*key))? {
+        match self.ask(at, Action::Create(*key))? {
             Answer::Created { at: address, next, llsn } => {
                 self.take_created(at, key, bytes, (address, next, llsn))?;
                 Ok(true)

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use liger_fabric::Fabric;
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
-use super::message::{Answer, Wish};
+use super::message::{Action, Answer};
 use super::moves::sentinel_key;
 use super::work::{Spot, Work};
 use crate::catalog::At;
@@ -120,8 +120,8 @@ impl<F: Fabric> Work<'_, '_, F> {
     /// The next keys of a range in another host's memory, which are moved first.
     fn keys_foreign(&mut self, at: At<'_>, range: &KeyRange) -> Result<Vec<Key>, TxnError> {
         let (cx, host) = (self.cx, self.host);
-        let wish = Wish::MoveInRange { range: *range, limit: BATCH as u32 };
-        match self.ask(at, wish)? {
+        let action = Action::MoveInRange { range: *range, limit: BATCH as u32 };
+        match self.ask(at, action)? {
             // Refused for rows that somebody is putting or removing, after all others have been moved.
             Answer::RangeShared | Answer::Conflict => {}
             Answer::Failed(failure) => return Err(failure.error(at.table())),

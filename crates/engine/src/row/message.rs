@@ -9,7 +9,7 @@ use liger_pod::plan::PartitionId;
 
 use crate::files::{StoredAt, StoredFile};
 use crate::protocol::failure::Failure;
-use crate::protocol::mail::{Asker, In, Out};
+use crate::protocol::mail::{In, Out, Requester};
 use crate::tables::key::{Key, KeyRange};
 use crate::txn::TableId;
 
@@ -19,13 +19,13 @@ pub enum Message {
     /// Asks the owner to do something and to answer.
     Request {
         /// Who waits for the answer.
-        from: Asker,
+        from: Requester,
         /// The table.
         table: TableId,
         /// The partition, owned by the receiver.
         partition: PartitionId,
         /// What to do.
-        wish: Wish,
+        action: Action,
     },
     /// The sender's host holds the write lock of a row that must go: undo of an insert, or a committed
     /// delete.
@@ -45,7 +45,7 @@ pub enum Message {
     /// The owner's answer.
     Reply {
         /// Who waits for it.
-        to: Asker,
+        to: Requester,
         /// What came of it.
         answer: Answer,
     },
@@ -67,7 +67,7 @@ pub struct Removal {
 
 /// What a requester wants of the owner.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Wish {
+pub enum Action {
     /// Share the row with this key.
     MoveIn(Key),
     /// Share up to `limit` rows of the range, the row before it and the first beyond it.
@@ -133,16 +133,16 @@ impl Message {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut out = Out::new(out);
         match self {
-            Self::Request { from, table, partition, wish } => {
-                let kind = match wish {
-                    Wish::MoveIn(_) => MOVE_IN,
-                    Wish::MoveInRange { .. } => MOVE_IN_RANGE,
-                    Wish::Create(_) => CREATE,
+            Self::Request { from, table, partition, action } => {
+                let kind = match action {
+                    Action::MoveIn(_) => MOVE_IN,
+                    Action::MoveInRange { .. } => MOVE_IN_RANGE,
+                    Action::Create(_) => CREATE,
                 };
-                out.number(kind.into(), 1).asker(from).place(*table, *partition);
-                match wish {
-                    Wish::MoveIn(key) | Wish::Create(key) => out.key(key),
-                    Wish::MoveInRange { range, limit } => {
+                out.number(kind.into(), 1).requester(from).place(*table, *partition);
+                match action {
+                    Action::MoveIn(key) | Action::Create(key) => out.key(key),
+                    Action::MoveInRange { range, limit } => {
                         out.number((*limit).into(), 4).key(&range.low).number(range.high.is_some().into(), 1);
                         if let Some(high) = &range.high { out.key(high) } else { &mut out }
                     }
@@ -166,19 +166,19 @@ impl Message {
         let kind = input.number(1)? as u8;
         let message = match kind {
             MOVE_IN | MOVE_IN_RANGE | CREATE => {
-                let from = input.asker()?;
+                let from = input.requester()?;
                 let (table, partition) = input.place()?;
-                let wish = match kind {
-                    MOVE_IN => Wish::MoveIn(input.key()?),
-                    CREATE => Wish::Create(input.key()?),
+                let action = match kind {
+                    MOVE_IN => Action::MoveIn(input.key()?),
+                    CREATE => Action::Create(input.key()?),
                     _ => {
                         let limit = input.number(4)? as u32;
                         let low = input.key()?;
                         let high = if input.number(1)? == 1 { Some(input.key()?) } else { None };
-                        Wish::MoveInRange { range: KeyRange { low, high }, limit }
+                        Action::MoveInRange { range: KeyRange { low, high }, limit }
                     }
                 };
-                Self::Request { from, table, partition, wish }
+                Self::Request { from, table, partition, action }
             }
             REMOVE => {
                 let ((table, partition), key) = (input.place()?, input.key()?);
@@ -191,13 +191,13 @@ impl Message {
                 Self::Remove { table, partition, key, which }
             }
             EVICT => Self::Evict,
-            _ => Self::Reply { to: input.asker()?, answer: decode_answer(kind, &mut input)? },
+            _ => Self::Reply { to: input.requester()?, answer: decode_answer(kind, &mut input)? },
         };
         input.is_empty().then_some(message)
     }
 }
 
-fn encode_answer(out: &mut Out<'_>, to: &Asker, answer: &Answer) {
+fn encode_answer(out: &mut Out<'_>, to: &Requester, answer: &Answer) {
     let kind = match answer {
         Answer::Shared(_) => SHARED,
         Answer::RangeShared => RANGE_SHARED,
@@ -215,7 +215,7 @@ fn encode_answer(out: &mut Out<'_>, to: &Asker, answer: &Answer) {
             StoredFile::Log { .. } => LOG_UNREADABLE,
         },
     };
-    out.number(kind.into(), 1).asker(to);
+    out.number(kind.into(), 1).requester(to);
     match answer {
         Answer::Shared(at) => {
             out.number(at.raw(), 8);
@@ -284,8 +284,9 @@ mod tests {
     fn examples() -> Vec<Message> {
         let key = Key::from_words(&[7, 1 << 60]);
         let row = |block| TupleAddr::new(DataAddr::new(block), SyncAddr::new(block / 8), 2);
-        let from = Asker { worker: WorkerId(3), request: 99 };
-        let request = |wish| Message::Request { from, table: TableId(5), partition: PartitionId(600), wish };
+        let from = Requester { worker: WorkerId(3), request: 99 };
+        let request =
+            |action| Message::Request { from, table: TableId(5), partition: PartitionId(600), action };
         let range = KeyRange { low: key, high: Some(Key::from_words(&[8, 0])) };
         let answers = [
             Answer::Shared(row(4096)),
@@ -312,10 +313,10 @@ mod tests {
             }),
         ];
         let mut all = vec![
-            request(Wish::MoveIn(key)),
-            request(Wish::MoveInRange { range, limit: 12 }),
-            request(Wish::MoveInRange { range: KeyRange { low: key, high: None }, limit: 1 }),
-            request(Wish::Create(key)),
+            request(Action::MoveIn(key)),
+            request(Action::MoveInRange { range, limit: 12 }),
+            request(Action::MoveInRange { range: KeyRange { low: key, high: None }, limit: 1 }),
+            request(Action::Create(key)),
             Message::Evict,
         ];
         let at = Some(row(64));

@@ -17,7 +17,7 @@ use liger_pod::heap::{BlockClass, OutOfMemory, TupleAddr};
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::TreeError;
 
-use super::message::{Answer, Removal, Wish};
+use super::message::{Action, Answer, Removal};
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
 use super::rows::Rows;
@@ -219,19 +219,19 @@ impl Rows {
         }
     }
 
-    /// Does what another host wishes of a partition of this one.
+    /// Does what another host asks of a partition of this one.
     pub(super) fn grant<F: Fabric>(
         &self,
         cx: &Cx<F>,
         from: (HostId, u16),
         table: TableId,
         partition: PartitionId,
-        wish: &Wish,
+        action: &Action,
     ) -> Answer {
-        let attempt = || match wish {
-            Wish::MoveIn(key) => self.share(cx, table, partition, key),
-            Wish::MoveInRange { range, limit } => self.share_range(cx, table, partition, range, *limit),
-            Wish::Create(key) => self.create(cx, from, table, partition, key),
+        let attempt = || match action {
+            Action::MoveIn(key) => self.share(cx, table, partition, key),
+            Action::MoveInRange { range, limit } => self.share_range(cx, table, partition, range, *limit),
+            Action::Create(key) => self.create(cx, from, table, partition, key),
         };
         // Room is made before, not after: a row that has just moved in must still be there when its requester
         // comes.

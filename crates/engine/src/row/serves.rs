@@ -17,17 +17,17 @@ impl Serves for Rows {
     fn handle<F: Fabric>(&self, cx: &Cx<F>, from: (HostId, u16), message: &[u8]) -> bool {
         let Some(message) = Message::decode(message) else { return false };
         match message {
-            Message::Request { from: asker, table, partition, wish } => {
+            Message::Request { from: requester, table, partition, action } => {
                 if !self.catalog.relation(table).is_ok_and(is_rows) {
                     return false;
                 }
                 let answer = match self.holds(partition) {
-                    true => self.grant(cx, from, table, partition, &wish),
+                    true => self.grant(cx, from, table, partition, &action),
                     // The sender will hear who owns it.
                     false => Answer::Conflict,
                 };
                 let (host, incarnation) = from;
-                self.send(cx, Owner { host, incarnation }, &Message::Reply { to: asker, answer });
+                self.send(cx, Owner { host, incarnation }, &Message::Reply { to: requester, answer });
             }
             Message::Remove { table, partition, key, which } => {
                 if !self.catalog.relation(table).is_ok_and(is_rows) || !self.holds(partition) {

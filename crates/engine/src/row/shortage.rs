@@ -1,8 +1,8 @@
 //! An owner that shared memory has no room for: how it makes some, and when it gives up.
 //!
 //! What a row's block and word took is free as soon as the row has left. Records of its index are free later:
-//! when no reader can reach them, so not while a host is dead and not cut off yet. So a wish that finds no
-//! room is tried again at once after some rows have left; if that is not enough, whoever wished is asked to
+//! when no reader can reach them, so not while a host is dead and not cut off yet. So a request that finds no
+//! room is tried again at once after some rows have left; if that is not enough, whoever made it is asked to
 //! come back (a conflict), until everything retired by then is free; then four times as many rows leave.
 //!
 //! Invariants:
@@ -20,7 +20,7 @@ use crate::txn::TableId;
 /// Rows that leave at first.
 const ROWS_AT_FIRST: usize = 64;
 
-/// What to do for a wish that finds no room.
+/// What to do for a request that finds no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Relief {
     /// Let so many rows leave, and say what came of it ([`Shortages::rows_have_left`]).
@@ -58,7 +58,7 @@ pub(super) struct Shortages {
 }
 
 impl Shortages {
-    /// A wish has found no room; `waiting` are the epochs of what this host has retired and not freed.
+    /// A request has found no room; `waiting` are the epochs of what this host has retired and not freed.
     pub fn relief(&self, table: TableId, waiting: Option<RangeInclusive<u64>>) -> Relief {
         match (self.tables.get(&table), waiting) {
             (None, _) => Relief::Leave(ROWS_AT_FIRST),
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(shortages.relief(TABLE, Some(9..=20)), Relief::Wait);
         assert_eq!(shortages.relief(TABLE, Some(10..=20)), Relief::Leave(256));
         assert_eq!(shortages.rows_have_left(TABLE, 0, Some(10..=20)), Outcome::Exhausted);
-        // The next wish begins from the start.
+        // The next request begins from the start.
         assert_eq!(shortages.relief(TABLE, None), Relief::Leave(64));
     }
 }

@@ -19,7 +19,7 @@
 
 use liger_fabric::{Fabric, HostId, Work};
 
-use super::message::{Effect, MESSAGE_OVERHEAD, Wish};
+use super::message::{Action, Effect, MESSAGE_OVERHEAD};
 use super::rules::Protocol;
 use super::transaction::{PartTxn, Place};
 use crate::sundial::{Ending, rests_on_reads};
@@ -87,7 +87,7 @@ impl<F: Fabric> PartTxn<'_, F> {
     /// Undoes everything; what it has locked was seen as it is at `seen`, if that is not 0.
     fn abort(&mut self, seen: u64) {
         for to in self.hosts_with_locks() {
-            self.tell(to, Wish::Abort { seen });
+            self.tell(to, Action::Abort { seen });
         }
         self.far.iter_mut().for_each(|far| far.locks = false);
         self.own.end(self.cx, self.host, Ending::Aborted { seen });
@@ -103,27 +103,27 @@ impl<F: Fabric> PartTxn<'_, F> {
         if !self.own.validate(self.cx, self.host, time) {
             return Err(liger_engine::Conflict::Validation.into());
         }
-        let mut wishes = Vec::new();
+        let mut actions = Vec::new();
         for host in 0..self.far.len() {
             let to = HostId(host as u8);
             if let Some(mut parts) = self.effects_at(to) {
                 let effects = parts.pop().unwrap_or_default();
                 for part in parts {
-                    self.ask(vec![(to, Wish::Changes(part))])?;
+                    self.ask(vec![(to, Action::Changes(part))])?;
                 }
-                wishes.push((to, Wish::Prepare { time, effects }));
+                actions.push((to, Action::Prepare { time, effects }));
             } else if self.far[host].until < time {
-                wishes.push((to, Wish::Prepare { time, effects: Vec::new() }));
+                actions.push((to, Action::Prepare { time, effects: Vec::new() }));
             }
         }
-        if wishes.is_empty() {
+        if actions.is_empty() {
             return Ok(());
         }
         if self.cx.sabotaged("partitioned.await-votes") {
-            wishes.into_iter().for_each(|(to, wish)| self.tell(to, wish));
+            actions.into_iter().for_each(|(to, action)| self.tell(to, action));
             return Ok(());
         }
-        self.ask(wishes).map(drop)
+        self.ask(actions).map(drop)
     }
 
     /// What the transaction has changed at a host, in as many messages as that takes; none if it has changed
@@ -204,11 +204,11 @@ impl<F: Fabric> PartTxn<'_, F> {
         };
         let (awaited, others): (Vec<HostId>, Vec<HostId>) =
             hosts.into_iter().partition(|to| self.host.await_writes && changed(to));
-        others.into_iter().for_each(|to| self.tell(to, Wish::Commit { time, answer: false }));
+        others.into_iter().for_each(|to| self.tell(to, Action::Commit { time, answer: false }));
         if !awaited.is_empty() {
-            let wishes = awaited.into_iter().map(|to| (to, Wish::Commit { time, answer: true })).collect();
+            let actions = awaited.into_iter().map(|to| (to, Action::Commit { time, answer: true })).collect();
             // Nobody refuses a commit.
-            let _ = self.ask(wishes);
+            let _ = self.ask(actions);
         }
     }
 

@@ -132,7 +132,7 @@ impl PartHost {
             (id.home(config.hosts) == me).then(|| Latch::new(made()))
         };
         let rules = Rules { protocol: options.protocol, gaps: options.gaps };
-        let askers = u32::from(config.hosts) * u32::from(workers);
+        let requesters = u32::from(config.hosts) * u32::from(workers);
         Ok(Self {
             me,
             plan: plan.clone(),
@@ -140,7 +140,7 @@ impl PartHost {
             await_writes: options.await_writes,
             partitions: plan.partitions().map(partition).collect(),
             replicas: Replicas::new(&catalog),
-            participants: (1..=askers).map(|who| Latch::new(Participant::new(Who(who), rules))).collect(),
+            participants: (1..=requesters).map(|who| Latch::new(Participant::new(Who(who), rules))).collect(),
             lanes,
             post: Post::new(options.route, workers),
             transactions: (0..workers).map(|_| AtomicU64::new(0)).collect(),

@@ -3,7 +3,7 @@
 //! A request names the worker that asks and the number of its transaction; the receiver keeps a branch for
 //! each worker of each other host. Numbers of held rows count within that branch, on both sides.
 
-use liger_engine::protocol::{Asker, In, Out};
+use liger_engine::protocol::{In, Out, Requester};
 use liger_engine::{Access, Conflict, Key, KeyRange, TableId};
 use liger_pod::plan::PartitionId;
 
@@ -32,7 +32,7 @@ pub(super) struct Effect {
 
 /// A request, from worker to host.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Wish {
+pub(super) enum Action {
     /// Single rows, in order; the first conflict undoes the branch.
     Rows(Steps),
     /// The rows of a range, as many as a message holds.
@@ -90,8 +90,8 @@ pub(super) enum Answer {
 /// A message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Message {
-    Request { from: Asker, transaction: u64, wish: Wish },
-    Reply { to: Asker, answer: Answer },
+    Request { from: Requester, transaction: u64, action: Action },
+    Reply { to: Requester, answer: Answer },
 }
 
 const ROWS: u8 = 1;
@@ -159,7 +159,7 @@ fn take_effects(input: &mut In<'_>) -> Option<Vec<Effect>> {
 
 impl Message {
     /// Who the message is about: the worker that asks, or that waits for the answer.
-    pub(super) fn asker(&self) -> Asker {
+    pub(super) fn requester(&self) -> Requester {
         match self {
             Self::Request { from, .. } => *from,
             Self::Reply { to, .. } => *to,
@@ -171,12 +171,12 @@ impl Message {
         let mut bytes = Vec::with_capacity(128);
         let mut out = Out::new(&mut bytes);
         match self {
-            Self::Request { from, transaction, wish } => {
-                out.number(wish.kind().into(), 1).asker(from).number(*transaction, 8);
-                wish.encode(&mut out);
+            Self::Request { from, transaction, action } => {
+                out.number(action.kind().into(), 1).requester(from).number(*transaction, 8);
+                action.encode(&mut out);
             }
             Self::Reply { to, answer } => {
-                out.number(answer.kind().into(), 1).asker(to);
+                out.number(answer.kind().into(), 1).requester(to);
                 answer.encode(&mut out);
             }
         }
@@ -187,18 +187,18 @@ impl Message {
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut input = In::new(bytes);
         let kind = input.number(1)? as u8;
-        let asker = input.asker()?;
+        let requester = input.requester()?;
         let message = if kind < ROWS_ANSWER {
             let transaction = input.number(8)?;
-            Self::Request { from: asker, transaction, wish: Wish::decode(kind, &mut input)? }
+            Self::Request { from: requester, transaction, action: Action::decode(kind, &mut input)? }
         } else {
-            Self::Reply { to: asker, answer: Answer::decode(kind, &mut input)? }
+            Self::Reply { to: requester, answer: Answer::decode(kind, &mut input)? }
         };
         input.is_empty().then_some(message)
     }
 }
 
-impl Wish {
+impl Action {
     fn kind(&self) -> u8 {
         match self {
             Self::Rows(_) => ROWS,
@@ -363,9 +363,9 @@ mod tests {
 
     fn examples() -> Vec<Message> {
         let key = Key::from_words(&[7, 1 << 60]);
-        let asker = Asker { worker: WorkerId(3), request: 99 };
-        let request = |wish| Message::Request { from: asker, transaction: 1 << 40, wish };
-        let reply = |answer| Message::Reply { to: asker, answer };
+        let requester = Requester { worker: WorkerId(3), request: 99 };
+        let request = |action| Message::Request { from: requester, transaction: 1 << 40, action };
+        let reply = |answer| Message::Reply { to: requester, answer };
         let table = TableId(5);
         let sent = Sent { held: 9, version: 3, bytes: vec![1, 2, 3] };
         let steps = [Step::Take(Access::Read), Step::Take(Access::Update), Step::Insert, Step::Doom];
@@ -377,14 +377,14 @@ mod tests {
             Effect { held: 1, pieces: vec![(4, vec![1]), (900, vec![0; 70])] },
         ];
         vec![
-            request(Wish::Rows(steps.map(|step| (table, key, step)).to_vec())),
-            request(Wish::Range { table, partition: PartitionId(600), range, access: Access::Read }),
-            request(Wish::Range { table, partition: PartitionId(0), range: open, access: Access::Update }),
-            request(Wish::Changes(effects.clone())),
-            request(Wish::Prepare { time: 5, effects }),
-            request(Wish::Commit { time: 5, answer: true }),
-            request(Wish::Commit { time: 5, answer: false }),
-            request(Wish::Abort { seen: 5 }),
+            request(Action::Rows(steps.map(|step| (table, key, step)).to_vec())),
+            request(Action::Range { table, partition: PartitionId(600), range, access: Access::Read }),
+            request(Action::Range { table, partition: PartitionId(0), range: open, access: Access::Update }),
+            request(Action::Changes(effects.clone())),
+            request(Action::Prepare { time: 5, effects }),
+            request(Action::Commit { time: 5, answer: true }),
+            request(Action::Commit { time: 5, answer: false }),
+            request(Action::Abort { seen: 5 }),
             reply(Answer::Rows {
                 floor,
                 until,

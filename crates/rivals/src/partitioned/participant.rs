@@ -16,11 +16,11 @@ use liger_pod::plan::PartitionId;
 
 use super::branch::{Branch, Inserted, Visited};
 use super::host::{PartHost, count};
-use super::message::{Answer, Effect, MESSAGE_OVERHEAD, Message, Outcome, ROW_OVERHEAD, Sent, Step, Wish};
+use super::message::{Action, Answer, Effect, MESSAGE_OVERHEAD, Message, Outcome, ROW_OVERHEAD, Sent, Step};
 use super::part::Partition;
 use super::rules::{Rules, Who};
 use crate::sundial::Ending;
-use liger_engine::protocol::{Asker, HostEngine};
+use liger_engine::protocol::{HostEngine, Requester};
 use liger_engine::{Access, Conflict, Key, KeyRange, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -33,7 +33,7 @@ pub(super) struct Participant {
     branch: Branch,
     effects: Vec<Effect>,
     /// Requests of its next transaction.
-    early: VecDeque<(Asker, u64, Wish)>,
+    early: VecDeque<(Requester, u64, Action)>,
 }
 
 impl Participant {
@@ -48,32 +48,32 @@ impl PartHost {
         &self,
         cx: &Cx<F>,
         from: HostId,
-        asker: Asker,
+        requester: Requester,
         transaction: u64,
-        wish: Wish,
+        action: Action,
     ) {
-        let Some(place) = self.participant(from, asker.worker) else {
+        let Some(place) = self.participant(from, requester.worker) else {
             return count(&self.traffic.messages_dropped, 1);
         };
         let mut participant = place.lock(cx);
         if transaction < participant.transaction {
             // The end of one that had no lock here, overtaken by the next.
-            debug_assert!(!wish.is_answered() || matches!(wish, Wish::Commit { .. }));
-            if wish.is_answered() {
-                self.send(cx, from, &Message::Reply { to: asker, answer: Answer::Done });
+            debug_assert!(!action.is_answered() || matches!(action, Action::Commit { .. }));
+            if action.is_answered() {
+                self.send(cx, from, &Message::Reply { to: requester, answer: Answer::Done });
             }
             return;
         }
         let next = transaction > participant.transaction;
         if next && participant.branch.has_locks() && !cx.sabotaged("partitioned.wait-for-end") {
-            participant.early.push_back((asker, transaction, wish));
+            participant.early.push_back((requester, transaction, action));
             return;
         }
-        self.do_request(cx, &mut participant, from, asker, transaction, wish);
+        self.do_request(cx, &mut participant, from, requester, transaction, action);
         while !participant.branch.has_locks()
-            && let Some((asker, transaction, wish)) = participant.early.pop_front()
+            && let Some((requester, transaction, action)) = participant.early.pop_front()
         {
-            self.do_request(cx, &mut participant, from, asker, transaction, wish);
+            self.do_request(cx, &mut participant, from, requester, transaction, action);
         }
     }
 
@@ -82,17 +82,17 @@ impl PartHost {
         cx: &Cx<F>,
         participant: &mut Participant,
         from: HostId,
-        asker: Asker,
+        requester: Requester,
         transaction: u64,
-        wish: Wish,
+        action: Action,
     ) {
         if transaction > participant.transaction {
             participant.branch.clear();
             participant.effects.clear();
             participant.transaction = transaction;
         }
-        let answered = wish.is_answered();
-        let done = self.fulfil(cx, participant, (from, asker.worker), wish);
+        let answered = action.is_answered();
+        let done = self.fulfil(cx, participant, (from, requester.worker), action);
         let answer = done.unwrap_or_else(|error| {
             participant.branch.end(cx, self, Ending::Aborted { seen: 0 });
             participant.effects.clear();
@@ -107,7 +107,7 @@ impl PartHost {
             }
         });
         if answered {
-            self.send(cx, from, &Message::Reply { to: asker, answer });
+            self.send(cx, from, &Message::Reply { to: requester, answer });
         }
     }
 
@@ -116,10 +116,10 @@ impl PartHost {
         cx: &Cx<F>,
         participant: &mut Participant,
         by: (HostId, WorkerId),
-        wish: Wish,
+        action: Action,
     ) -> Result<Answer, TxnError> {
-        match wish {
-            Wish::Rows(steps) => {
+        match action {
+            Action::Rows(steps) => {
                 let branch = &mut participant.branch;
                 let take = |(table, key, step): &(TableId, Key, Step)| {
                     self.take_step(cx, branch, *table, key, *step)
@@ -128,14 +128,14 @@ impl PartHost {
                 let Branch { floor, until, .. } = participant.branch;
                 Ok(Answer::Rows { floor, until, outcomes })
             }
-            Wish::Range { table, partition, range, access } => {
+            Action::Range { table, partition, range, access } => {
                 self.take_range(cx, &mut participant.branch, (partition, table), &range, access)
             }
-            Wish::Changes(mut effects) => {
+            Action::Changes(mut effects) => {
                 participant.effects.append(&mut effects);
                 Ok(Answer::Done)
             }
-            Wish::Prepare { time, mut effects } => {
+            Action::Prepare { time, mut effects } => {
                 participant.effects.append(&mut effects);
                 if !participant.branch.validate(cx, self, time) {
                     return Err(Conflict::Validation.into());
@@ -146,7 +146,7 @@ impl PartHost {
                 }
                 Ok(Answer::Done)
             }
-            Wish::Commit { time, .. } => {
+            Action::Commit { time, .. } => {
                 let mut latched = None;
                 for Effect { held, pieces } in participant.effects.drain(..) {
                     let i = held as usize;
@@ -166,7 +166,7 @@ impl PartHost {
                 participant.branch.end(cx, self, Ending::Committed { time });
                 Ok(Answer::Done)
             }
-            Wish::Abort { seen } => {
+            Action::Abort { seen } => {
                 participant.effects.clear();
                 participant.branch.end(cx, self, Ending::Aborted { seen });
                 Ok(Answer::Done)
@@ -174,7 +174,7 @@ impl PartHost {
         }
     }
 
-    /// A row as the asker gets it.
+    /// A row as the requester gets it.
     fn sent<F: Fabric>(
         &self,
         cx: &Cx<F>,

@@ -18,7 +18,7 @@ use liger_pod::lanes::Addressee;
 
 use super::host::{PartHost, count};
 use super::message::{Answer, Message};
-use liger_engine::protocol::{Asker, Outbox};
+use liger_engine::protocol::{Outbox, Requester};
 
 /// Who sends and receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,15 +137,15 @@ impl PartHost {
     fn open<F: Fabric>(&self, cx: &Cx<F>, from: HostId, bytes: &[u8]) {
         cx.spend(Work::Message, 1);
         match Message::decode(bytes) {
-            Some(Message::Request { from: asker, transaction, wish }) => {
-                self.take_request(cx, from, asker, transaction, wish);
+            Some(Message::Request { from: requester, transaction, action }) => {
+                self.take_request(cx, from, requester, transaction, action);
             }
             Some(Message::Reply { to, answer }) => self.deliver(cx, from, to, answer),
             None => count(&self.traffic.messages_dropped, 1),
         }
     }
 
-    fn deliver<F: Fabric>(&self, cx: &Cx<F>, from: HostId, to: Asker, answer: Answer) {
+    fn deliver<F: Fabric>(&self, cx: &Cx<F>, from: HostId, to: Requester, answer: Answer) {
         let Some(mailbox) = self.post.mailboxes.get(usize::from(to.worker.0)) else {
             return count(&self.traffic.messages_dropped, 1);
         };
@@ -194,17 +194,17 @@ impl PartHost {
         let Some(message) = Message::decode(&bytes) else {
             return count(&self.traffic.messages_dropped, 1);
         };
-        if let Some(tray) = self.post.trays.get(usize::from(message.asker().worker.0)) {
+        if let Some(tray) = self.post.trays.get(usize::from(message.requester().worker.0)) {
             tray.lock(cx).push_back((from, bytes));
         }
     }
 
     /// Begins a request: its number, to be named in every message of it.
-    pub(super) fn begin_request<F: Fabric>(&self, cx: &Cx<F>) -> Asker {
+    pub(super) fn begin_request<F: Fabric>(&self, cx: &Cx<F>) -> Requester {
         let mut mailbox = self.post.mailboxes[usize::from(cx.worker().0)].lock(cx);
         mailbox.request = mailbox.request.wrapping_add(1);
         mailbox.answers.clear();
-        Asker { worker: cx.worker(), request: mailbox.request }
+        Requester { worker: cx.worker(), request: mailbox.request }
     }
 
     /// Waits for `answers` answers to the request, serving meanwhile. No latch is held.

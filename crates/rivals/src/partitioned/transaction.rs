@@ -13,7 +13,7 @@ use liger_fabric::{Cx, Fabric, HostId, WorkerId};
 
 use super::branch::{Branch, Inserted, Visited};
 use super::host::PartHost;
-use super::message::{Answer, MESSAGE_OVERHEAD, Message, Outcome, ROW_OVERHEAD, Sent, Step, Steps, Wish};
+use super::message::{Action, Answer, MESSAGE_OVERHEAD, Message, Outcome, ROW_OVERHEAD, Sent, Step, Steps};
 use super::rules::{Hold, Protocol};
 use liger_engine::protocol::{Flow, HostEngine, InDram, Listed, Relational, TxnCore, Visitor};
 use liger_engine::{Access, Announced, At, Conflict, Key, KeyRange, Relation, TableId, TxnError};
@@ -96,20 +96,20 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
     }
 
     /// Sends a message without waiting for anything.
-    pub(super) fn tell(&self, to: HostId, wish: Wish) {
-        let from = liger_engine::protocol::Asker { worker: self.me, request: 0 };
-        self.host.send(self.cx, to, &Message::Request { from, transaction: self.number, wish });
+    pub(super) fn tell(&self, to: HostId, action: Action) {
+        let from = liger_engine::protocol::Requester { worker: self.me, request: 0 };
+        self.host.send(self.cx, to, &Message::Request { from, transaction: self.number, action });
     }
 
     /// Asks hosts, each for one thing, and waits for all answers. If one refuses, the transaction is over.
-    pub(super) fn ask(&mut self, wishes: Vec<(HostId, Wish)>) -> Result<Vec<(HostId, Answer)>, TxnError> {
+    pub(super) fn ask(&mut self, actions: Vec<(HostId, Action)>) -> Result<Vec<(HostId, Answer)>, TxnError> {
         let (cx, host) = (self.cx, self.host);
-        let (from, count) = (host.begin_request(cx), wishes.len());
-        for (to, wish) in wishes {
+        let (from, count) = (host.begin_request(cx), actions.len());
+        for (to, action) in actions {
             // Before anything is known of the answer: it counts even if another host refuses.
             let leases = host.rules.protocol == Protocol::Sundial;
-            self.far[usize::from(to.0)].locks |= wish.takes_locks(leases);
-            host.send(cx, to, &Message::Request { from, transaction: self.number, wish });
+            self.far[usize::from(to.0)].locks |= action.takes_locks(leases);
+            host.send(cx, to, &Message::Request { from, transaction: self.number, action });
         }
         let answers = host.await_answers(cx, count);
         for (from, answer) in &answers {
@@ -184,8 +184,8 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
 
     /// Takes single rows of other hosts, those of one host with one message.
     fn take_rows(&mut self, steps: Vec<(HostId, Steps)>) -> Result<(), TxnError> {
-        let wishes = steps.iter().map(|(to, steps)| (*to, Wish::Rows(steps.clone()))).collect();
-        for (from, answer) in self.ask(wishes)? {
+        let actions = steps.iter().map(|(to, steps)| (*to, Action::Rows(steps.clone()))).collect();
+        for (from, answer) in self.ask(actions)? {
             let Answer::Rows { floor, until, outcomes } = answer else { return Err(self.misled()) };
             let Some((_, steps)) = steps.iter().find(|(to, _)| *to == from) else {
                 return Err(self.misled());
@@ -300,7 +300,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         let mut rest = *range;
         loop {
             let mut answers =
-                self.ask(vec![(owner, Wish::Range { table, partition, range: rest, access })])?;
+                self.ask(vec![(owner, Action::Range { table, partition, range: rest, access })])?;
             let Some((_, Answer::Range { floor, until, complete, rows })) = answers.pop() else {
                 return Err(self.misled());
             };

@@ -61,9 +61,9 @@ fn late_answer(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let run = Rc::<Run>::default();
     let plan = pod.plan.clone();
     let of = |host: usize| (Rc::clone(&pod.hosts[host]), Rc::clone(&run));
-    let ((dawdler, its), (asker, asks), (other, waits)) = (of(0), of(1), of(2));
+    let ((dawdler, its), (requester, asks), (other, waits)) = (of(0), of(1), of(2));
     pod.sim.spawn(HostId(0), WorkerId(0), move |cx| dawdle(cx, &plan, &dawdler, &its));
-    pod.sim.spawn(HostId(1), WorkerId(0), move |cx| ask_twice(cx, &asker, &asks));
+    pod.sim.spawn(HostId(1), WorkerId(0), move |cx| ask_twice(cx, &requester, &asks));
     pod.sim.spawn(HostId(2), WorkerId(0), move |cx| {
         while !waits.answered.get() {
             cx.pause();

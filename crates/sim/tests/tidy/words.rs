@@ -4,8 +4,13 @@ use super::{assert_none, has_word, sources};
 
 /// Words that were ours alone, and what to say: whole words of code and comments below SQL, in either case.
 /// (In SQL and in documents they may be ordinary English.)
-const PRIVATE: &[(&str, &str)] =
-    &[("circle", "cycle of the wait-for graph"), ("circles", "cycles of the wait-for graph")];
+const PRIVATE: &[(&str, &str)] = &[
+    ("asker", "requester"),
+    ("circle", "cycle of the wait-for graph"),
+    ("circles", "cycles of the wait-for graph"),
+    ("wish", "action, of a request"),
+    ("wishes", "actions, of requests"),
+];
 
 #[test]
 fn the_fields_words_are_used() {

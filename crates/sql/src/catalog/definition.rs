@@ -34,7 +34,7 @@ use crate::types::Oid;
 /// Where definitions begin among the single numbers of the catalog.
 const DEFINITION: u64 = 1 << 32;
 
-/// What became of a wish to use a relation.
+/// What became of a request to use a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// It is used from here on.

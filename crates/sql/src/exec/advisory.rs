@@ -180,10 +180,10 @@ fn look_for_cycle(host: &SqlHost, process_id: i32, held: Held) -> Result<()> {
         advisory::stop_in_cycle(running.tx, &classes, &wanted)
     })?;
     let Some(cycle) = found else { return Ok(()) };
-    let line = |(wish, by): &(Request, Holder)| {
-        let (class, object, sub) = wish.lock.parts();
-        let (waits, mode, by) = (wish.holder.process_id, wish.mode.name(wish.lock), by.process_id);
-        let what = match wish.lock {
+    let line = |(request, by): &(Request, Holder)| {
+        let (class, object, sub) = request.lock.parts();
+        let (waits, mode, by) = (request.holder.process_id, request.mode.name(request.lock), by.process_id);
+        let what = match request.lock {
             Lock::Relation(_) => format!("relation {object} of database {DATABASE}"),
             _ => format!("advisory lock [{DATABASE},{class},{object},{sub}]"),
         };

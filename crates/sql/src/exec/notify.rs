@@ -20,7 +20,7 @@ const PAYLOAD_BYTES: usize = 8000;
 
 /// What a transaction does with a channel.
 #[derive(Clone, Debug)]
-enum Wish {
+enum Action {
     Listen(String),
     Unlisten(String),
     UnlistenAll,
@@ -30,7 +30,7 @@ enum Wish {
 #[derive(Default)]
 pub(crate) struct Notify {
     channels: RefCell<BTreeSet<String>>,
-    wishes: RefCell<Vec<Wish>>,
+    actions: RefCell<Vec<Action>>,
     /// In their order; and as a set of (channel, payload).
     notices: RefCell<Vec<Notice>>,
     known: RefCell<BTreeSet<(String, String)>>,
@@ -43,19 +43,19 @@ pub(crate) struct Notify {
 /// How far a transaction had come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
-    wishes: usize,
+    actions: usize,
     notices: usize,
 }
 
 impl Notify {
     /// Where the transaction is.
     pub(crate) fn point(&self) -> Point {
-        Point { wishes: self.wishes.borrow().len(), notices: self.notices.borrow().len() }
+        Point { actions: self.actions.borrow().len(), notices: self.notices.borrow().len() }
     }
 
     /// Back to there.
     pub(crate) fn back_to(&self, point: Point) {
-        self.wishes.borrow_mut().truncate(point.wishes);
+        self.actions.borrow_mut().truncate(point.actions);
         let (mut notices, mut known) = (self.notices.borrow_mut(), self.known.borrow_mut());
         while notices.len() > point.notices {
             if let Some(Notice { channel, payload, .. }) = notices.pop() {
@@ -66,13 +66,13 @@ impl Notify {
 
     /// LISTEN.
     pub(crate) fn listen(&self, channel: &str) {
-        self.wishes.borrow_mut().push(Wish::Listen(channel.to_owned()));
+        self.actions.borrow_mut().push(Action::Listen(channel.to_owned()));
     }
 
     /// UNLISTEN; `None`: all channels.
     pub(crate) fn unlisten(&self, channel: Option<&str>) {
-        let wish = channel.map_or(Wish::UnlistenAll, |channel| Wish::Unlisten(channel.to_owned()));
-        self.wishes.borrow_mut().push(wish);
+        let action = channel.map_or(Action::UnlistenAll, |channel| Action::Unlisten(channel.to_owned()));
+        self.actions.borrow_mut().push(action);
     }
 
     /// NOTIFY.
@@ -102,11 +102,11 @@ impl Notify {
     /// What it will listen to.
     fn wanted(&self) -> BTreeSet<String> {
         let mut channels = self.channels.borrow().clone();
-        for wish in &*self.wishes.borrow() {
-            match wish {
-                Wish::Listen(channel) => _ = channels.insert(channel.clone()),
-                Wish::Unlisten(channel) => _ = channels.remove(channel),
-                Wish::UnlistenAll => channels.clear(),
+        for action in &*self.actions.borrow() {
+            match action {
+                Action::Listen(channel) => _ = channels.insert(channel.clone()),
+                Action::Unlisten(channel) => _ = channels.remove(channel),
+                Action::UnlistenAll => channels.clear(),
             }
         }
         channels
@@ -114,7 +114,7 @@ impl Notify {
 
     /// Before the commit: enters the session for what it begins to listen to, and sends.
     pub(crate) fn before_commit(&self, store: &dyn Store, shared: &Shared) -> Result<()> {
-        if !self.wishes.borrow().is_empty()
+        if !self.actions.borrow().is_empty()
             && let Some(host) = store.host()
         {
             let wanted = self.wanted();
@@ -150,11 +150,11 @@ impl Notify {
                 host.slots.deliver();
             }
         }
-        if committed && !self.wishes.borrow().is_empty() {
+        if committed && !self.actions.borrow().is_empty() {
             let wanted = self.wanted();
             *self.channels.borrow_mut() = wanted;
         }
-        self.wishes.borrow_mut().clear();
+        self.actions.borrow_mut().clear();
         self.notices.borrow_mut().clear();
         self.known.borrow_mut().clear();
     }

@@ -19,8 +19,8 @@
 //! 3. Who waits says so in a row: so that others see it, and that two who wait for each other are found.
 //!
 //! 4. A relation's rows are for those who wait: what keeps a change and a use of it apart are definitions
-//!    (catalog/definition.rs). A wish for all of a relation keeps later wishes out from the beginning; users
-//!    have a row only since they wait for something themselves.
+//!    (catalog/definition.rs). A request for all of a relation keeps later requests out from the beginning;
+//!    users have a row only since they wait for something themselves.
 //!
 //! It does not wait. Of advisory locks who comes first when one is free has it.
 
@@ -106,7 +106,7 @@ pub struct Holder {
     pub process_id: i32,
 }
 
-/// A session's wish.
+/// A session's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Request {
     /// What it wants.
@@ -117,10 +117,10 @@ pub struct Request {
     pub holder: Holder,
 }
 
-/// A row: a wish that is granted, or waits.
+/// A row: a request that is granted, or waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The wish.
+    /// The request.
     pub request: Request,
     /// Whether it is granted.
     pub granted: bool,
@@ -236,8 +236,8 @@ pub fn acquire(
     Ok(granted)
 }
 
-/// Since when a wish waits: behind all that are there, whatever the clocks of their hosts say, so that who is
-/// first stays first.
+/// Since when a request waits: behind all that are there, whatever the clocks of their hosts say, so that who
+/// is first stays first.
 fn in_line(entries: &[Entry], own: Option<&Entry>, since_us: i64) -> i64 {
     let behind = entries.iter().filter(|entry| !entry.granted).map(|entry| entry.since_us.saturating_add(1));
     own.map_or_else(|| behind.fold(since_us, i64::max), |own| own.since_us)
@@ -309,7 +309,7 @@ pub fn all(tx: &mut dyn Access, classes: &Classes) -> Result<Vec<Entry>> {
     living(tx, classes, &home, ranges.into_iter())
 }
 
-/// If a session waits for itself around others, stops its waiting: the wishes of the cycle and of whom each
+/// If a session waits for itself around others, stops its waiting: the requests of the cycle and of whom each
 /// waits for, its own first. As this is one transaction, one session of a cycle stops and not two.
 ///
 /// # Errors
@@ -330,11 +330,11 @@ pub fn stop_in_cycle(
 
 /// A way from whoever is in the way of `wanted`, which waits since then, back to its holder.
 fn cycle(entries: &[Entry], (wanted, since_us): (&Request, i64)) -> Option<Vec<(Request, Holder)>> {
-    let blockers = |wish: &Request, since_us: i64| -> Vec<Holder> {
-        let in_the_way = entries.iter().filter(|entry| entry.is_in_the_way(wish, since_us));
+    let blockers = |request: &Request, since_us: i64| -> Vec<Holder> {
+        let in_the_way = entries.iter().filter(|entry| entry.is_in_the_way(request, since_us));
         in_the_way.map(|entry| entry.request.holder).collect()
     };
-    // Whoever has been reached, by which wish, and whose wish that was.
+    // Whoever has been reached, by which request, and whose request that was.
     let mut reached: BTreeMap<Holder, (Request, Option<Holder>)> = BTreeMap::new();
     let mut next: Vec<(Holder, Request)> =
         blockers(wanted, since_us).into_iter().map(|b| (b, *wanted)).collect();
@@ -347,8 +347,8 @@ fn cycle(entries: &[Entry], (wanted, since_us): (&Request, i64)) -> Option<Vec<(
         if holder == wanted.holder {
             let (mut way, mut at) = (Vec::new(), Some(holder));
             while let Some(blocker) = at {
-                let (wish, from) = reached[&blocker];
-                way.push((wish, blocker));
+                let (request, from) = reached[&blocker];
+                way.push((request, blocker));
                 at = from;
             }
             way.reverse();
@@ -376,12 +376,12 @@ mod tests {
     fn a_cycle_is_found_and_a_queue_is_none() {
         use Mode::{Exclusive, Shared};
         let held = [entry(1, 1, Exclusive, true), entry(2, 2, Shared, true), entry(3, 2, Shared, true)];
-        let wish = entry(3, 1, Exclusive, false);
-        let queue = [&held[..], &[wish]].concat();
-        assert_eq!(cycle(&queue, (&wish.request, 0)), None);
+        let request = entry(3, 1, Exclusive, false);
+        let queue = [&held[..], &[request]].concat();
+        assert_eq!(cycle(&queue, (&request.request, 0)), None);
         let other = entry(1, 2, Exclusive, false);
         let round = [&queue[..], &[other]].concat();
-        let found = cycle(&round, (&wish.request, 0)).expect("3 waits for 1, which waits for 3");
+        let found = cycle(&round, (&request.request, 0)).expect("3 waits for 1, which waits for 3");
         let ids: Vec<_> = found.iter().map(|(r, by)| (r.holder.process_id, by.process_id)).collect();
         assert_eq!(ids, [(3, 1), (1, 3)]);
         // 2 holds what 1 wants, and waits for nothing: only who is in a cycle has one.
@@ -410,10 +410,10 @@ mod tests {
         assert!(of(2, Shared, true, 0).is_in_the_way(&waits.request, 10));
         // Who uses 7 and waits for 8, which somebody has who waits for 7.
         let mut has = of(1, Exclusive, true, 0);
-        let mut wish = of(2, Shared, false, 12);
-        (has.request.lock, wish.request.lock) = (Lock::Relation(8), Lock::Relation(8));
-        let all = [waits, has, of(2, Shared, true, 0), wish];
-        assert!(cycle(&all, (&wish.request, 12)).is_some());
+        let mut request = of(2, Shared, false, 12);
+        (has.request.lock, request.request.lock) = (Lock::Relation(8), Lock::Relation(8));
+        let all = [waits, has, of(2, Shared, true, 0), request];
+        assert!(cycle(&all, (&request.request, 12)).is_some());
         assert!(cycle(&all[..3], (&waits.request, 10)).is_none());
     }
 

@@ -163,12 +163,13 @@ impl EngineStore {
         }
         let waited = self.has_waited_for(relation);
         let held = self.on_worker(|running, _| {
-            let wish = advisory::request(running, own.process_id, (Lock::Relation(relation), Mode::Shared));
-            let (classes, lock) = (running.host.classes(), wish.lock);
+            let request =
+                advisory::request(running, own.process_id, (Lock::Relation(relation), Mode::Shared));
+            let (classes, lock) = (running.host.classes(), request.lock);
             if own.announced.get()
                 && !waited
                 && !running.catalog.has_taken(relation)
-                && locks::is_wanted(running.tx, classes, lock, &wish.holder)?
+                && locks::is_wanted(running.tx, classes, lock, &request.holder)?
             {
                 return Ok(Held::Busy);
             }
@@ -310,8 +311,8 @@ impl EngineStore {
         let note = |waits_since: Option<i64>| {
             let (classes, process_id) = (self.host.catalog.classes().clone(), own.process_id);
             self.host.slots.beside(None, move |running| {
-                let wish = advisory::request(running, process_id, held);
-                locks::note(running.tx, &classes, &wish, waits_since)
+                let request = advisory::request(running, process_id, held);
+                locks::note(running.tx, &classes, &request, waits_since)
             })
         };
         let is_first = advisory::unless_conflict(note(Some(begun)))?;
