@@ -362,7 +362,7 @@ impl Transacts for Plain {
             let is_its = |place: &Place| place.method == PLAIN && (place.partition, place.table) == map.name;
             for change in work.changes.iter().filter(|change| is_its(&change.place)) {
                 map.wrote = true;
-                if change.doomed {
+                if change.deleted {
                     map.image.rows.remove(&change.key);
                     continue;
                 }

@@ -84,7 +84,7 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
             return Ok(());
         };
         let changes = &state.core.work.changes;
-        let recorded = || changes.iter().filter(|change| !(change.is_new && change.doomed)).count();
+        let recorded = || changes.iter().filter(|change| !(change.is_new && change.deleted)).count();
         check_changes(changes.len(), recorded, MAX_CHANGES)?;
         let mut writer = std::mem::take(&mut state.writer);
         let shrinks = write_record(state, &mut writer) || state.is_needed;
@@ -105,7 +105,7 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
         state.core.note_writes(state.llsn);
         self.show_history(|sink, record| sink.committing(record));
         let state = &mut self.running.state;
-        if state.core.work.changes.iter().any(|change| change.doomed) {
+        if state.core.work.changes.iter().any(|change| change.deleted) {
             log.clock().note_removal(cx, epoch);
         }
         let Some(promise) = promise else { return Ok(()) };
@@ -157,7 +157,7 @@ fn write_record(state: &mut TxnState, writer: &mut RecordWriter) -> bool {
     let mut more = 0i64;
     writer.begin();
     for change in work.changes.iter() {
-        let op = match (change.is_new, change.doomed) {
+        let op = match (change.is_new, change.deleted) {
             (true, true) => continue,
             (true, false) => Op::Insert,
             (false, true) => Op::Delete,
@@ -171,7 +171,7 @@ fn write_record(state: &mut TxnState, writer: &mut RecordWriter) -> bool {
         let previous = if change.is_new { 0 } else { change.previous };
         writer.change((change.table, change.place.partition), op, &change.key, previous);
         match change.image {
-            _ if change.doomed => {}
+            _ if change.deleted => {}
             Some((start, end)) => {
                 let image = &mut work.images[start as usize..end as usize];
                 work.patches.apply(change.patches, image);

@@ -186,14 +186,14 @@ impl<'h, F: Fabric, M: Method> Relational for Txn<'h, F, M> {
         method.insert(txn, at, key, bytes)
     }
 
-    fn doom_visited(&mut self, at: At<'_>, key: &Key) -> Result<(), TxnError> {
+    fn delete_visited(&mut self, at: At<'_>, key: &Key) -> Result<(), TxnError> {
         let work = &mut self.running.state.core.work;
         let change = &mut work.changes[work.visited];
-        assert!(change.table == at.table() && change.key == *key && !change.doomed, "visited last");
-        change.doomed = true;
+        assert!(change.table == at.table() && change.key == *key && !change.deleted, "visited last");
+        change.deleted = true;
         let place = change.place;
         let (method, txn) = self.parts();
-        method.doom(txn, place);
+        method.mark_deleted(txn, place);
         Ok(())
     }
 }

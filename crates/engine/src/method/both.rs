@@ -122,10 +122,10 @@ impl<A: Transacts, B: Transacts> Transacts for Both<A, B> {
         }
     }
 
-    fn doom<F: Fabric>(&self, (txn, held): Txn<'_, '_, F, A, B>, place: Place) {
+    fn mark_deleted<F: Fabric>(&self, (txn, held): Txn<'_, '_, F, A, B>, place: Place) {
         match self.is_second(place.method) {
-            false => self.0.doom((txn, &mut held.0), place),
-            true => self.1.doom((txn, &mut held.1), place),
+            false => self.0.mark_deleted((txn, &mut held.0), place),
+            true => self.1.mark_deleted((txn, &mut held.1), place),
         }
     }
 

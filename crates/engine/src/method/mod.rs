@@ -152,7 +152,7 @@ pub trait Transacts: Deref<Target = Instance> + Send + Sync + 'static {
     ) -> Result<bool, TxnError>;
 
     /// The transaction will remove this row, which it holds alone and has begun to change.
-    fn doom<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut Self::Held), place: Place) {
+    fn mark_deleted<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut Self::Held), place: Place) {
         let _ = (txn, place);
     }
 
@@ -170,7 +170,7 @@ pub trait Transacts: Deref<Target = Instance> + Send + Sync + 'static {
     /// fences then. The record is in the log, if the pod keeps one.
     fn apply<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut Self::Held)) -> bool;
 
-    /// Gives back all that the transaction holds. If it has committed, rows that it has doomed go; if not,
+    /// Gives back all that the transaction holds. If it has committed, rows that it has deleted go; if not,
     /// those that it has made.
     fn release<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut Self::Held), committed: bool);
 

@@ -103,7 +103,7 @@ pub trait Relational {
     fn insert_in(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError>;
 
     /// Marks the row for removal that was shown to a writing visitor last.
-    fn doom_visited(&mut self, at: At<'_>, key: &Key) -> Result<(), TxnError>;
+    fn delete_visited(&mut self, at: At<'_>, key: &Key) -> Result<(), TxnError>;
 }
 
 /// Shows the row with this key to the visitor; false if there is none.
@@ -230,7 +230,7 @@ fn put<T: Relational>(txn: &mut T, relation: &Relation, key: &Key, bytes: &[u8])
 }
 
 /// Marks a row of one relation for removal; false if there is none.
-fn doom<T: Relational>(
+fn mark_deleted<T: Relational>(
     txn: &mut T,
     relation: &Relation,
     key: &Key,
@@ -244,7 +244,7 @@ fn doom<T: Relational>(
     let found = point(txn, relation, key, &mut Visitor::Write(&mut keep))?;
     debug_assert!(!found || image.len() == relation.row_len, "{} bytes of a row were shown", image.len());
     if found {
-        txn.doom_visited(relation.at(key, txn.partitions()), key)?;
+        txn.delete_visited(relation.at(key, txn.partitions()), key)?;
     }
     Ok(found)
 }
@@ -342,12 +342,12 @@ impl<T: Relational> Transaction for T {
         let relation = catalog.relation(table)?;
         let (layout, indexes) = relation.table()?;
         let mut image = Vec::new();
-        if !doom(self, relation, key, &mut image)? {
+        if !mark_deleted(self, relation, key, &mut image)? {
             return Ok(false);
         }
         let mut unused = Vec::new();
         for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
-            if !doom(self, catalog.relation(*id)?, &index.key.key_of(&image), &mut unused)? {
+            if !mark_deleted(self, catalog.relation(*id)?, &index.key.key_of(&image), &mut unused)? {
                 return Err(TxnError::Damaged {
                     table: *id,
                     what: "index without its row's entry",

@@ -47,7 +47,7 @@ pub struct Change<P> {
     /// The row did not exist before.
     pub is_new: bool,
     /// The row will not exist afterwards.
-    pub doomed: bool,
+    pub deleted: bool,
     /// The row's bytes in `images`, where they are not the row's own.
     pub image: Option<(u32, u32)>,
     /// Changes on top.
@@ -108,7 +108,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
         let known = self.changes.number(&place);
         let is_it = |i: usize| self.changes[i].table == relation.id && self.changes[i].key == *key;
         debug_assert!(known.is_none_or(is_it), "the change at a place is that of its row");
-        if known.is_some_and(|i| self.changes[i].doomed) {
+        if known.is_some_and(|i| self.changes[i].deleted) {
             return Ok(None);
         }
         match visitor {
@@ -158,7 +158,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
     pub fn begin_change(&mut self, place: P, table: TableId, key: &Key, previous: u64) -> usize {
         let (key, patches) = (*key, PatchRange::default());
         let change =
-            Change { place, table, key, is_new: false, doomed: false, image: None, patches, previous };
+            Change { place, table, key, is_new: false, deleted: false, image: None, patches, previous };
         self.changes.add(place, change)
     }
 
@@ -174,7 +174,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
     /// What the changes are to a checker of histories, once they have a version.
     pub fn writes(&self, version: u64) -> impl Iterator<Item = WriteRecord> + '_ {
         self.changes.iter().filter_map(move |change| {
-            let kind = match (change.is_new, change.doomed) {
+            let kind = match (change.is_new, change.deleted) {
                 (true, true) => return None,
                 (true, false) => WriteKind::Insert,
                 (false, true) => WriteKind::Delete,
@@ -189,11 +189,11 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
 
     /// If the transaction has deleted this row, brings it back with other bytes.
     pub fn revive(&mut self, place: P, bytes: &[u8]) -> bool {
-        let Some(i) = self.changes.number(&place).filter(|i| self.changes[*i].doomed) else { return false };
+        let Some(i) = self.changes.number(&place).filter(|i| self.changes[*i].deleted) else { return false };
         let image = self.store_image(bytes);
         let change = &mut self.changes[i];
         debug_assert!(change.place == place, "a change is found by its place");
-        change.doomed = false;
+        change.deleted = false;
         change.image = Some(image);
         change.patches = PatchRange::default();
         true

@@ -25,7 +25,7 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
         for change in self.state.core.work.changes.iter() {
             let Some(Spot::Foreign(i)) = Spot::of_row(change.place) else { continue };
             let row = &mut self.mine.foreign[i];
-            if change.doomed {
+            if change.deleted {
                 // This host keeps the write lock until the owner has removed the row. Should it die before,
                 // with later records in its ring, the block tells what becomes of the row.
                 if !change.is_new {
@@ -58,7 +58,7 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
         let mut latched: Option<LatchGuard<'t, TablePart>> = None;
         for change in self.state.core.work.changes.iter() {
             let Some(Spot::Own { partition, table, row }) = Spot::of_row(change.place) else { continue };
-            if change.doomed {
+            if change.deleted {
                 continue;
             }
             let part = reach(&mut latched, (partition, table), |place| host.part(cx, place));
@@ -108,8 +108,8 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
                     let part = reach(&mut latched, (partition, table), |place| host.part(cx, place));
                     let flags = part.rows.holders(row).flags;
                     let fresh = flags.has(RowFlags::PLACEHOLDER);
-                    let doomed = flags.has(RowFlags::DELETED);
-                    if fresh || committed && doomed {
+                    let deleted = flags.has(RowFlags::DELETED);
+                    if fresh || committed && deleted {
                         let change = self
                             .state
                             .core
@@ -142,7 +142,7 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
             .changes
             .number(&row.place(i))
             .map(|change| &self.state.core.work.changes[change]);
-        let goes = change.is_some_and(|c| if committed { c.doomed } else { c.is_new });
+        let goes = change.is_some_and(|c| if committed { c.deleted } else { c.is_new });
         let mut shard = host.remote.shard(cx, row.hash);
         let entry = shard.get_mut(&row.hash).expect("a held row has its entry");
         if goes {

@@ -90,7 +90,7 @@ impl Leaving {
 
 impl Given {
     fn which(&self, again: bool) -> Removal {
-        Removal { at: self.at, unborn: self.unanswered, again, llsn: self.llsn }
+        Removal { at: self.at, uncommitted: self.unanswered, again, llsn: self.llsn }
     }
 }
 

@@ -58,7 +58,7 @@ pub struct Removal {
     pub at: Option<TupleAddr>,
     /// Or whatever it is, if the row was made for this sender's insert and is not its own yet (nobody told
     /// the sender, for the owner died).
-    pub unborn: bool,
+    pub uncommitted: bool,
     /// The owner before this one was told, too, and may have removed the row: only one of its time is meant.
     pub again: bool,
     /// Version of the removal, 0 for the undo of an insert: a later row with this key gets a greater one.
@@ -148,9 +148,9 @@ impl Message {
                     }
                 };
             }
-            Self::Remove { table, partition, key, which: Removal { at, unborn, again, llsn } } => {
+            Self::Remove { table, partition, key, which: Removal { at, uncommitted, again, llsn } } => {
                 out.number(REMOVE.into(), 1).place(*table, *partition).key(key);
-                let flags = u64::from(*unborn) | u64::from(*again) << 1;
+                let flags = u64::from(*uncommitted) | u64::from(*again) << 1;
                 out.number(at.map_or(0, TupleAddr::raw), 8).number(flags, 1).number(*llsn, 8);
             }
             Self::Evict => {
@@ -187,7 +187,7 @@ impl Message {
                     raw => Some(TupleAddr::from_raw(raw)?),
                 };
                 let (flags, llsn) = (input.number(1)?, input.number(8)?);
-                let which = Removal { at, unborn: flags & 1 != 0, again: flags & 2 != 0, llsn };
+                let which = Removal { at, uncommitted: flags & 1 != 0, again: flags & 2 != 0, llsn };
                 Self::Remove { table, partition, key, which }
             }
             EVICT => Self::Evict,
@@ -321,10 +321,10 @@ mod tests {
         ];
         let at = Some(row(64));
         let removals = [
-            Removal { at, unborn: false, again: false, llsn: u64::MAX },
-            Removal { at, unborn: true, again: true, llsn: 7 },
-            Removal { at, unborn: false, again: true, llsn: 7 },
-            Removal { at: None, unborn: true, again: false, llsn: 0 },
+            Removal { at, uncommitted: false, again: false, llsn: u64::MAX },
+            Removal { at, uncommitted: true, again: true, llsn: 7 },
+            Removal { at, uncommitted: false, again: true, llsn: 7 },
+            Removal { at: None, uncommitted: true, again: false, llsn: 0 },
         ];
         all.extend(removals.map(|which| Message::Remove {
             table: TableId(1),

@@ -21,7 +21,7 @@ use super::message::{Action, Answer, Removal};
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
 use super::rows::Rows;
-use super::shared::{DELETED, Held, ROW_MAGIC, RowHead, UNBORN, VERSION, read_key};
+use super::shared::{DELETED, Held, ROW_MAGIC, RowHead, UNCOMMITTED, VERSION, read_key};
 use super::shortage::{Outcome, Relief};
 use crate::instance::count;
 use crate::protocol::failure::Failure;
@@ -59,9 +59,9 @@ impl Rows {
         let len = part.block_len();
         self.retract_stale(cx, part)?;
         let at = self.place_for(cx, len)?;
-        let unborn = if holder.is_some() { UNBORN } else { 0 };
+        let uncommitted = if holder.is_some() { UNCOMMITTED } else { 0 };
         let head = RowHead {
-            llsn: part.rows.version(row) | unborn,
+            llsn: part.rows.version(row) | uncommitted,
             table: table.0,
             partition: partition.0,
             row_len: part.row_len as u16,
@@ -416,7 +416,7 @@ impl Rows {
     /// this one. It can be a later one, in the same place: then that owner had removed the row, and the
     /// giver's host, which did not know, uses another one now.
     fn is_of_before<F: Fabric>(&self, cx: &Cx<F>, part: &TablePart, at: TupleAddr, which: Removal) -> bool {
-        let Removal { at: named, unborn, llsn, .. } = which;
+        let Removal { at: named, uncommitted, llsn, .. } = which;
         if named == Some(at) && cx.sabotaged("moves.only-rows-of-before") {
             return true;
         }
@@ -426,8 +426,8 @@ impl Rows {
         let now = cx.read_layout::<RowHead>(at.block()).llsn;
         let is_deleted = named == Some(at) && llsn != 0 && now == llsn | DELETED;
         // One that was made later is another insert's: mail of one host may be handled side by side.
-        let is_unborn = now & UNBORN != 0 && now & VERSION < part.adopted_llsn;
-        let is_meant = is_deleted || is_unborn && (unborn || named == Some(at) && llsn == 0);
+        let is_uncommitted = now & UNCOMMITTED != 0 && now & VERSION < part.adopted_llsn;
+        let is_meant = is_deleted || is_uncommitted && (uncommitted || named == Some(at) && llsn == 0);
         cx.end_unsure(is_meant);
         is_meant
     }

@@ -13,7 +13,7 @@ use liger_store::bwtree::{BwTree, Entries, Trace, TreeError};
 
 use super::moves::sentinel_key;
 use super::rows::Rows;
-use super::shared::{DELETED, RowHead, UNBORN, VERSION, block_is, block_len, row_start};
+use super::shared::{DELETED, RowHead, UNCOMMITTED, VERSION, block_is, block_len, row_start};
 use crate::catalog::{At, Relation};
 use crate::instance::count;
 use crate::log::record::Op;
@@ -164,7 +164,7 @@ impl Rows {
         }
         let any = cx.sabotaged("settle.only-newer-records");
         let last = dead.last_change(table, key).filter(|last| {
-            let newer = match head.llsn & UNBORN != 0 {
+            let newer = match head.llsn & UNCOMMITTED != 0 {
                 true => last.llsn > head.llsn & VERSION,
                 // The same version may have come here in part.
                 false => last.llsn >= head.llsn,
@@ -175,7 +175,7 @@ impl Rows {
         match last {
             Some(last) if last.op == Op::Delete => return Resolved::Goes(last.llsn),
             Some(last) => self.redo(cx, relation, block, last),
-            None if head.llsn & UNBORN != 0 && !cx.sabotaged("settle.undo-inserts") => {
+            None if head.llsn & UNCOMMITTED != 0 && !cx.sabotaged("settle.undo-inserts") => {
                 return Resolved::Goes(0);
             }
             None => {}

@@ -52,7 +52,7 @@ pub const ROW_MAGIC: u8 = 0xa7;
 
 /// Set in the version of a block whose row was made for another host's insert, until that has committed; the
 /// bits below are the version that the row must exceed.
-pub const UNBORN: u64 = 1 << 63;
+pub const UNCOMMITTED: u64 = 1 << 63;
 /// Set in the version of a block whose row another host than its owner has deleted: committed, and given to
 /// the owner to remove. The bits below are the version of the delete.
 pub const DELETED: u64 = 1 << 62;

@@ -223,7 +223,7 @@ impl Transacts for Rows {
         })
     }
 
-    fn doom<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut RowsHeld), place: Place) {
+    fn mark_deleted<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut RowsHeld), place: Place) {
         if self.owns(place.partition) {
             self.at_work(txn).flag_own(place, true);
         }

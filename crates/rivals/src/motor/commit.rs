@@ -100,7 +100,7 @@ impl<F: Fabric> MotorTxn<'_, F> {
     fn write(&mut self, time: u64) {
         let mut new = Vec::new();
         let mut bytes = 0;
-        for change in self.core.work.changes.iter().filter(|change| !(change.is_new && change.doomed)) {
+        for change in self.core.work.changes.iter().filter(|change| !(change.is_new && change.deleted)) {
             let held = &self.held[change.place as usize];
             let mut image = match change.image {
                 Some((start, end)) => self.core.work.images[start as usize..end as usize].to_vec(),
@@ -110,11 +110,11 @@ impl<F: Fabric> MotorTxn<'_, F> {
             // What the last version loses: the columns that were set, or all of a row that goes.
             let patched: usize =
                 self.core.work.patches.iter(change.patches).map(|(_, piece)| piece.len()).sum();
-            let whole = change.doomed || (change.image.is_some() && !change.is_new);
+            let whole = change.deleted || (change.image.is_some() && !change.is_new);
             let delta = if whole { image.len() } else { patched } as u64;
-            let row = if change.doomed { 0 } else { image.len() as u64 };
+            let row = if change.deleted { 0 } else { image.len() as u64 };
             bytes += (1 + BACKUPS) * (row + delta + WRITE_BYTES);
-            new.push((change.place as usize, !change.doomed, image, delta));
+            new.push((change.place as usize, !change.deleted, image, delta));
         }
         self.record_commit(time);
         self.send((1 + BACKUPS as usize) * new.len(), 0, bytes);

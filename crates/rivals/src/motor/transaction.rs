@@ -245,9 +245,9 @@ impl<'h, F: Fabric> Relational for MotorTxn<'h, F> {
         Ok(true)
     }
 
-    fn doom_visited(&mut self, _at: At<'_>, _key: &Key) -> Result<(), TxnError> {
+    fn delete_visited(&mut self, _at: At<'_>, _key: &Key) -> Result<(), TxnError> {
         let change = self.core.work.visited;
-        self.core.work.changes[change].doomed = true;
+        self.core.work.changes[change].deleted = true;
         Ok(())
     }
 }

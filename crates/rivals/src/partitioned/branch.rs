@@ -52,7 +52,7 @@ pub(super) struct Held {
     /// The transaction has made it.
     pub(super) is_new: bool,
     /// It goes when the transaction commits.
-    pub(super) doomed: bool,
+    pub(super) deleted: bool,
 }
 
 /// What a transaction has at one host.
@@ -132,7 +132,7 @@ impl Branch {
                     removals: part.removals,
                     opens_gap: false,
                     is_new: false,
-                    doomed: false,
+                    deleted: false,
                 })
             }
             Some(i) => {
@@ -267,7 +267,7 @@ impl Branch {
             removals: part.removals,
             opens_gap: true,
             is_new: true,
-            doomed: false,
+            deleted: false,
         });
         Ok(Inserted::Made(i))
     }
@@ -290,7 +290,7 @@ impl Branch {
     }
 
     /// Marks a locked row for removal.
-    pub(super) fn doom<F: Fabric>(
+    pub(super) fn mark_deleted<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
         part: &mut PartTable,
@@ -298,7 +298,7 @@ impl Branch {
     ) -> Result<(), Conflict> {
         let Held { table, partition, key, .. } = self.held[i];
         self.open_gap(cx, part, (partition, table), &key)?;
-        self.held[i].doomed = true;
+        self.held[i].deleted = true;
         Ok(())
     }
 
@@ -342,7 +342,7 @@ impl Branch {
     pub(super) fn end<F: Fabric>(&mut self, cx: &Cx<F>, host: &PartHost, ending: Ending) {
         let mut latched: Option<LatchGuard<'_, Partition>> = None;
         if let Ending::Committed { time } = ending
-            && self.held.iter().any(|held| held.doomed)
+            && self.held.iter().any(|held| held.deleted)
         {
             // Who does not find a row any more must find that the gap has changed. In the simulator nobody
             // comes between, because nothing here touches shared memory.
@@ -357,7 +357,7 @@ impl Branch {
             }
             let part = host.reach(cx, &mut latched, held.partition).table(held.table);
             match ending {
-                Ending::Committed { time } if held.doomed => {
+                Ending::Committed { time } if held.deleted => {
                     part.removed = part.removed.max(time);
                     part.remove(&held.key, held.row);
                     continue;

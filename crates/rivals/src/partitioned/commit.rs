@@ -140,7 +140,7 @@ impl<F: Fabric> PartTxn<'_, F> {
                 continue;
             }
             any = true;
-            if change.doomed {
+            if change.deleted {
                 continue;
             }
             let mut add = |offset: u16, bytes: &[u8]| {
@@ -177,9 +177,9 @@ impl<F: Fabric> PartTxn<'_, F> {
             let Place::Own(i) = change.place else { continue };
             let held = &mut self.own.held[i as usize];
             // A row that was deleted and inserted again does not go.
-            held.doomed = change.doomed;
+            held.deleted = change.deleted;
             let (partition, table) = (held.partition, held.table);
-            if change.doomed {
+            if change.deleted {
                 continue;
             }
             let part = host.reach(cx, &mut latched, partition).table(table);

@@ -94,7 +94,7 @@ impl PartLog {
         let appended = self.append(cx, &head, None, |record| {
             for (held, i) in branch.held.iter().zip(0..) {
                 let changed = pieces.get(&i);
-                let op = match (changed, held.is_new, held.doomed) {
+                let op = match (changed, held.is_new, held.deleted) {
                     (Some(_), true, _) => Op::Insert,
                     (Some(_), false, _) => Op::Update,
                     (None, false, true) => Op::Delete,
@@ -121,7 +121,7 @@ impl<F: Fabric> PartTxn<'_, F> {
     pub(super) fn log_commit(&mut self, time: u64, early: Option<u64>) -> Result<(), TxnError> {
         let (cx, host) = (self.cx, self.host);
         let Some(log) = &host.log else { return Ok(()) };
-        let lasting = || self.core.work.changes.iter().filter(|change| !(change.is_new && change.doomed));
+        let lasting = || self.core.work.changes.iter().filter(|change| !(change.is_new && change.deleted));
         let prepared = lasting().fold(0, |hosts, change| match change.place {
             Place::Far(i) => hosts | 1 << self.fetched[i as usize].host.0,
             Place::Own(_) => hosts,
@@ -136,7 +136,7 @@ impl<F: Fabric> PartTxn<'_, F> {
         self.epoch = log.append(cx, &head, early, |record| {
             for change in work.changes.iter() {
                 let Place::Own(i) = change.place else { continue };
-                let op = match (change.is_new, change.doomed) {
+                let op = match (change.is_new, change.deleted) {
                     (true, true) => continue,
                     (true, false) => Op::Insert,
                     (false, true) => Op::Delete,
@@ -146,7 +146,7 @@ impl<F: Fabric> PartTxn<'_, F> {
                 let partition = own.held[i as usize].partition;
                 record.change((change.table, partition), op, &change.key, previous);
                 match change.image {
-                    _ if change.doomed => {}
+                    _ if change.deleted => {}
                     Some((start, end)) => {
                         let image = &mut work.images[start as usize..end as usize];
                         work.patches.apply(change.patches, image);

@@ -15,7 +15,7 @@ pub(super) enum Step {
     /// Makes its place.
     Insert,
     /// Marks it, which is locked, for removal.
-    Doom,
+    Delete,
 }
 
 /// Single rows, and what to do with each.
@@ -235,7 +235,7 @@ impl Action {
                     let code = match step {
                         Step::Take(access) => access_code(*access),
                         Step::Insert => 2,
-                        Step::Doom => 3,
+                        Step::Delete => 3,
                     };
                     out.number(table.0.into(), 2).key(key).number(code, 1);
                 }
@@ -262,7 +262,7 @@ impl Action {
                     let (table, key) = (TableId(input.number(2)? as u16), input.key()?);
                     let step = match input.number(1)? {
                         2 => Step::Insert,
-                        3 => Step::Doom,
+                        3 => Step::Delete,
                         code => Step::Take(access_of(code)?),
                     };
                     Some((table, key, step))
@@ -368,7 +368,7 @@ mod tests {
         let reply = |answer| Message::Reply { to: requester, answer };
         let table = TableId(5);
         let sent = Sent { held: 9, version: 3, bytes: vec![1, 2, 3] };
-        let steps = [Step::Take(Access::Read), Step::Take(Access::Update), Step::Insert, Step::Doom];
+        let steps = [Step::Take(Access::Read), Step::Take(Access::Update), Step::Insert, Step::Delete];
         let range = KeyRange { low: key, high: Some(Key::from_words(&[8, 0])) };
         let open = KeyRange { low: key, high: None };
         let (floor, until) = (17, 18);

@@ -152,7 +152,7 @@ impl PartHost {
                     let i = held as usize;
                     let Some(row) = participant.branch.held.get(i).copied() else { continue };
                     // A deleted row that was inserted again.
-                    participant.branch.held[i].doomed = false;
+                    participant.branch.held[i].deleted = false;
                     let part = self.reach(cx, &mut latched, row.partition).table(row.table);
                     cx.spend(liger_fabric::Work::DramLine, 2);
                     participant.branch.install(part, i, time, |bytes| {
@@ -211,10 +211,10 @@ impl PartHost {
                 Inserted::Made(i) => Outcome::Made(i as u32),
                 Inserted::Taken(i) => Outcome::Row(self.sent(cx, branch, &mut latched, i)),
             },
-            Step::Doom => {
+            Step::Delete => {
                 let part = latched.table(table);
                 let found = branch.point(cx, part, at, key, Access::Update)?;
-                branch.doom(cx, part, found.ok_or(Conflict::Moved)?)?;
+                branch.mark_deleted(cx, part, found.ok_or(Conflict::Moved)?)?;
                 Outcome::Marked
             }
         })

@@ -452,20 +452,20 @@ impl<'h, F: Fabric> Relational for PartTxn<'h, F> {
         }
     }
 
-    fn doom_visited(&mut self, at: At<'_>, key: &Key) -> Result<(), TxnError> {
+    fn delete_visited(&mut self, at: At<'_>, key: &Key) -> Result<(), TxnError> {
         let change = self.core.work.visited;
-        debug_assert!(self.core.work.changes[change].key == *key && !self.core.work.changes[change].doomed);
+        debug_assert!(self.core.work.changes[change].key == *key && !self.core.work.changes[change].deleted);
         match self.core.work.changes[change].place {
             Place::Own(i) => {
                 let (cx, host) = (self.cx, self.host);
                 let mut latched = host.partition(cx, at.partition);
                 let part = latched.table(at.table());
-                self.own.doom(cx, part, i as usize)?;
+                self.own.mark_deleted(cx, part, i as usize)?;
                 debug_assert_eq!(self.own.held[i as usize].hold, Hold::Exclusive);
             }
-            Place::Far(_) => self.take_row(self.host.owner(at.partition), at.table(), key, Step::Doom)?,
+            Place::Far(_) => self.take_row(self.host.owner(at.partition), at.table(), key, Step::Delete)?,
         }
-        self.core.work.changes[change].doomed = true;
+        self.core.work.changes[change].deleted = true;
         Ok(())
     }
 }

@@ -111,8 +111,8 @@ impl<F: Fabric> ShmTxn<'_, F> {
         for change in self.core.work.changes.iter() {
             let held = &mut self.held[change.place as usize];
             // A row that was deleted and inserted again does not go.
-            held.doomed = change.doomed;
-            if !held.doomed && !held.is_new && !cx.sabotaged("shm.mark-changing") {
+            held.deleted = change.deleted;
+            if !held.deleted && !held.is_new && !cx.sabotaged("shm.mark-changing") {
                 set(cx, held.at, State::Changing, Lease { writer: self.who.0, ..held.lease });
                 marked = true;
             }
@@ -121,7 +121,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
             cx.fence();
         }
         let mut written = false;
-        for change in self.core.work.changes.iter().filter(|change| !change.doomed) {
+        for change in self.core.work.changes.iter().filter(|change| !change.deleted) {
             let held = &self.held[change.place as usize];
             match change.image {
                 Some((start, end)) => {
@@ -156,9 +156,9 @@ impl<F: Fabric> ShmTxn<'_, F> {
     }
 
     fn goes(&self, i: usize, ending: Ending) -> bool {
-        let Held { is_new, doomed, .. } = self.held[i];
+        let Held { is_new, deleted, .. } = self.held[i];
         match ending {
-            Ending::Committed { .. } => doomed,
+            Ending::Committed { .. } => deleted,
             Ending::Aborted { .. } => is_new,
         }
     }

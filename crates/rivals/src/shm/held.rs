@@ -46,7 +46,7 @@ pub(super) struct Held {
     /// The transaction has made it.
     pub(super) is_new: bool,
     /// It goes when the transaction commits.
-    pub(super) doomed: bool,
+    pub(super) deleted: bool,
 }
 
 impl Held {
@@ -63,7 +63,7 @@ impl Held {
             image: None,
             opens_gap: false,
             is_new: false,
-            doomed: false,
+            deleted: false,
         }
     }
 }

@@ -226,7 +226,7 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
         })?;
         let row = RowAt { word, block };
         let lease = RowWord::next_life(cx, cx.load(word), self.who.0);
-        cx.store(word, RowWord::new(State::Unborn, lease).0);
+        cx.store(word, RowWord::new(State::Uncommitted, lease).0);
         let made = host.index(at).insert(cx, &host.tree_env(), key.words(), row.entry());
         if !matches!(made, Ok(true)) {
             host.heap.free(cx, BlockClass::Loose, block, len);
@@ -277,15 +277,15 @@ impl<'h, F: Fabric> Relational for ShmTxn<'h, F> {
         self.core.outcome(inserted)
     }
 
-    fn doom_visited(&mut self, at: At<'_>, key: &Key) -> Result<(), TxnError> {
+    fn delete_visited(&mut self, at: At<'_>, key: &Key) -> Result<(), TxnError> {
         let change = self.core.work.visited;
-        debug_assert!(self.core.work.changes[change].key == *key && !self.core.work.changes[change].doomed);
+        debug_assert!(self.core.work.changes[change].key == *key && !self.core.work.changes[change].deleted);
         if self.host.gaps && !self.cx.sabotaged("shm.hold-behind-removal") {
             let behind = key.next().expect("no row has the greatest key");
             let opened = self.open_gap(at, &behind, None);
             self.core.outcome(opened)?;
         }
-        self.core.work.changes[change].doomed = true;
+        self.core.work.changes[change].deleted = true;
         Ok(())
     }
 }

@@ -32,7 +32,7 @@ pub(super) const END_OF_TIME: u64 = 1 << (64 - WTS_SHIFT);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     /// The place of a row whose insert has not committed.
-    Unborn,
+    Uncommitted,
     /// A row.
     Live,
     /// A row whose bytes its writer is replacing.
@@ -65,7 +65,7 @@ impl RowWord {
 
     pub(super) fn state(self) -> State {
         match self.0 >> WRITER_BITS & ((1 << STATE_BITS) - 1) {
-            0 => State::Unborn,
+            0 => State::Uncommitted,
             1 => State::Live,
             2 => State::Changing,
             _ => State::Dead,
@@ -80,7 +80,7 @@ impl RowWord {
         let wts = self.wts();
         let span = self.0 >> (WRITER_BITS + STATE_BITS) & MAX_SPAN;
         let writer = (self.0 & ((1 << WRITER_BITS) - 1)) as u32;
-        Lease { writer, born: self.state() != State::Unborn, wts, rts: wts + span }
+        Lease { writer, born: self.state() != State::Uncommitted, wts, rts: wts + span }
     }
 }
 
@@ -95,8 +95,8 @@ mod tests {
             let word = RowWord::new(state, lease);
             assert_eq!((word.state(), word.lease(), word.wts()), (state, lease, lease.wts));
         }
-        let unborn = RowWord::new(State::Unborn, Lease { born: false, ..lease });
-        assert_eq!((unborn.state(), unborn.lease().born), (State::Unborn, false));
+        let uncommitted = RowWord::new(State::Uncommitted, Lease { born: false, ..lease });
+        assert_eq!((uncommitted.state(), uncommitted.lease().born), (State::Uncommitted, false));
     }
 
     #[test]

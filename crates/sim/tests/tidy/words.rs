@@ -8,6 +8,9 @@ const PRIVATE: &[(&str, &str)] = &[
     ("asker", "requester"),
     ("circle", "cycle of the wait-for graph"),
     ("circles", "cycles of the wait-for graph"),
+    ("doom", "mark as deleted"),
+    ("doomed", "deleted"),
+    ("unborn", "uncommitted"),
     ("wish", "action, of a request"),
     ("wishes", "actions, of requests"),
 ];
