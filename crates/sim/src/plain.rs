@@ -415,6 +415,7 @@ impl Serves for Plain {
         _: bool,
         turn: Turn<'_>,
     ) -> Result<(), RecoveryError> {
+        let (redoes, takes_all) = (!cx.sabotaged("plain.redo"), cx.sabotaged("plain.only-newer"));
         for relation in self.relations() {
             let name = (partition, relation.id);
             let word = cx.load(self.word(name));
@@ -424,11 +425,11 @@ impl Serves for Plain {
             let free = word & (BLOCK | SECOND);
             let mut image = self.read(cx, name, free);
             let (before, mut redone) = (image.version, false);
-            let is_newer = |llsn: u64| llsn > before || cx.sabotaged("plain.only-newer");
+            let is_newer = |llsn: u64| llsn > before || takes_all;
             let is_here = |key: &Key| relation.partition_of(key, self.partition_count()) == partition;
             let changes = dead.last_changes(relation.id);
             for (key, change) in changes.filter(|(key, change)| is_here(key) && is_newer(change.llsn)) {
-                redone = !cx.sabotaged("plain.redo");
+                redone = redoes;
                 image.version = image.version.max(change.llsn);
                 if change.op == Op::Delete {
                     image.rows.remove(key);
