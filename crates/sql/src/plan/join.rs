@@ -2,6 +2,8 @@
 //! key, then by hash. The target of an UPDATE or DELETE is looked up by what the others say where it can be:
 //! all that is read of it is locked.
 
+use std::ops::Range;
+
 use super::access::{self, FULL, KEYS, UNKNOWN};
 use super::{HashJoin, HashKey, HashKind, Node, Path, Planner, Scan};
 use crate::parse::ast::JoinKind;
@@ -14,17 +16,20 @@ fn holds(slots: &Slots, slot: usize) -> bool {
     slots.iter().any(|(at, width)| (*at..at + width).contains(&slot))
 }
 
+/// The slots of the level `depth` that a part of an expression names.
+pub(super) fn named(part: &Expr, depth: u16) -> Range<usize> {
+    match part {
+        Expr::Column { depth: own, slot } if *own == depth => *slot..*slot + 1,
+        Expr::WholeRow { depth: own, from, names, .. } if *own == depth => *from..*from + names.len(),
+        _ => 0..0,
+    }
+}
+
 /// The slots of the expression's own level that it looks at.
 pub(super) fn looks_at(expr: &Expr) -> Vec<usize> {
     let mut slots = Vec::new();
     expr.clone().walk(0, &mut |part, depth| {
-        match part {
-            Expr::Column { depth: own, slot } if *own == depth => slots.push(*slot),
-            Expr::WholeRow { depth: own, from, names, .. } if *own == depth => {
-                slots.extend(*from..*from + names.len());
-            }
-            _ => {}
-        }
+        slots.extend(named(part, depth));
         false
     });
     slots
@@ -63,11 +68,7 @@ fn is_target(from: &From) -> bool {
 fn needs_of(from: &From) -> Vec<usize> {
     let mut needs = Vec::new();
     from.clone().walk(0, &mut |part, depth| {
-        if let Expr::Column { depth: own, slot } = part
-            && *own == depth
-        {
-            needs.push(*slot);
-        }
+        needs.extend(named(part, depth));
         false
     });
     let own = slots_of(from);
@@ -79,8 +80,7 @@ fn needs_of(from: &From) -> Vec<usize> {
 fn leads(path: &Path, bound: &Slots, before: &Slots) -> bool {
     let mut leads = false;
     path.clone().walk(0, &mut |part, depth| {
-        leads |= matches!(part, Expr::Column { depth: own, slot }
-            if *own == depth && holds(bound, *slot) && !holds(before, *slot));
+        leads |= named(part, depth).any(|slot| holds(bound, slot) && !holds(before, slot));
         leads
     });
     leads
@@ -270,11 +270,7 @@ impl Planner<'_> {
     fn looks_within(&self, node: &Node, own: &Slots) -> bool {
         let mut inside = self.node_looks(node).is_fixed();
         node.clone().walk(0, &mut |part, depth| {
-            inside &= match part {
-                Expr::Column { depth: level, slot } if *level == depth => holds(own, *slot),
-                Expr::WholeRow { depth: level, from, .. } if *level == depth => holds(own, *from),
-                _ => true,
-            };
+            inside &= named(part, depth).all(|slot| holds(own, slot));
             !inside
         });
         inside

@@ -406,11 +406,7 @@ impl Node {
 fn only_wanted_columns(select: &mut Select) {
     let mut wanted = vec![false; select.slots];
     select.walk(0, &mut |part, depth| {
-        let slots = match part {
-            Expr::Column { depth: own, slot } if *own == depth => *slot..*slot + 1,
-            Expr::WholeRow { depth: own, from, names, .. } if *own == depth => *from..*from + names.len(),
-            _ => return false,
-        };
+        let slots = join::named(part, depth);
         let end = wanted.len();
         wanted[slots.start.min(end)..slots.end.min(end)].fill(true);
         false

@@ -218,3 +218,11 @@ select count(*) from f where exists (select 1 from g where g.w = f.v and g.w % 3
 select count(*) from f where v in (select w from g where w % 2 = 0) and not exists (select 1 from g where g.y = f.v + 1000);
 select count(*), sum(n) from (select (select count(*) from g where g.w = f.v / 10) as n from f) t;
 select count(*) from f join g on f.v = g.w and g.x > 10 where f.k <= 1000 and g.y <= 500;
+create table whole (q1 int8, q2 int8); insert into whole values (123, 456), (123, 4567890123456789), (4567890123456789, 123);
+select * from whole i cross join lateral (values (i)) ss order by q1, q2;
+select * from whole i cross join lateral (select i offset 0) ss order by q1, q2;
+select * from whole i cross join lateral (values (i.q1, i)) ss order by q1, q2;
+select i.q2, ss from whole i cross join lateral (select j from whole j where j.q1 = i.q2 and i is not null) ss order by 1;
+select count(*) from whole i where exists (select 1 from whole j where j = i);
+select count(*) from whole i where i in (select j from whole j where j.q2 > 200);
+select i.q1, (select row_to_json(i) from generate_series(1, 1)) from whole i order by i.q1, i.q2;
