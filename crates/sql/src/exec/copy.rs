@@ -6,12 +6,13 @@ use super::privilege::{self, Need};
 use super::session::LocalSession;
 use super::store::Store;
 use super::{Env, Exec, Row, Waiting};
-use crate::catalog::object::Object;
+use crate::bind::Binder;
+use crate::catalog::object::{Object, Table};
 use crate::copy::{CopyFormat, CopyOptions, Field, Header, Reader, Writer};
 use crate::encoding::{self, Encoding};
 use crate::error::{Result, SqlError, SqlState};
 use crate::missing;
-use crate::parse::ast::{Body, Copy, CopySource, Query, Statement};
+use crate::parse::ast::{Body, Copy, CopySource, Ident, Query, Statement};
 use crate::plan::relations_of;
 use crate::session::{CopyInput, Sink};
 use crate::tree::{Expr, Target};
@@ -55,13 +56,14 @@ impl<S: Store> LocalSession<S> {
             let message = "cannot use \"match\" with HEADER in COPY TO";
             return Err(SqlError::refused_by_postgresql(message));
         }
-        if let CopySource::Table(path, names) = &copy.source
-            && !names.is_empty()
+        let mut names = None;
+        if let CopySource::Table(path, named) = &copy.source
             && let Some(Object::Table(table)) = self.find(path)?.as_deref()
         {
-            self.with_binder(|binder| binder.column_list(table, names)).map_err(SqlError::nowhere)?;
+            let columns = self.with_binder(|binder| copied_columns(binder, table, named))?;
+            names = Some(columns.iter().map(|at| table.columns[*at].name.clone()).collect());
         }
-        let statement = copied_query(copy)?;
+        let statement = copied_query(copy, names)?;
         let (plan, _) = self.plan(&statement, Vec::new())?;
         self.may_run(&plan)?;
         let columns = plan.columns().unwrap_or_default();
@@ -127,10 +129,7 @@ impl<S: Store> LocalSession<S> {
                 let message = format!("cannot copy to materialized view \"{}\"", table.name);
                 return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
             }
-            let mut columns = binder.column_list(&table, names).map_err(SqlError::nowhere)?;
-            if names.is_empty() {
-                columns.retain(|at| table.columns[*at].generated.is_none());
-            }
+            let columns = copied_columns(binder, &table, names)?;
             let default = |at: usize| match columns.contains(&at) {
                 true => Ok(Expr::null()),
                 false => binder.default_of(&table, at),
@@ -213,8 +212,22 @@ fn send(sink: &mut dyn Sink, foreign: Option<&'static Encoding>, bytes: &[u8]) -
 /// The query whose rows are copied.
 const WITHOUT_ROWS: &str = "COPY query must have a RETURNING clause";
 
-fn copied_query(copy: &Copy) -> Result<Statement> {
-    let (path, columns) = match &copy.source {
+/// The columns of a table that COPY means: those that are named, or all that are not generated.
+fn copied_columns(binder: &Binder<'_>, table: &Table, names: &[Ident]) -> Result<Vec<usize>> {
+    let mut columns = binder.column_list(table, names).map_err(SqlError::nowhere)?;
+    let is_generated = |at: &usize| table.columns[*at].generated.is_some();
+    if names.is_empty() {
+        columns.retain(|at| !is_generated(at));
+    }
+    let Some(at) = columns.iter().find(|at| is_generated(at)) else { return Ok(columns) };
+    let message = format!("column \"{}\" is a generated column", table.columns[*at].name);
+    let refused = SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message);
+    Err(refused.detail("Generated columns cannot be used in COPY."))
+}
+
+/// `columns`: those of a table, if it is one.
+fn copied_query(copy: &Copy, columns: Option<Vec<String>>) -> Result<Statement> {
+    let (path, names) = match &copy.source {
         CopySource::Query(statement) => {
             let refused = match &**statement {
                 Statement::Query(Query { body: Body::Select(select), .. }) if select.into.is_some() => {
@@ -231,10 +244,17 @@ fn copied_query(copy: &Copy) -> Result<Statement> {
                 None => Ok((**statement).clone()),
             };
         }
-        CopySource::Table(path, columns) => (path, columns),
+        CopySource::Table(path, names) => (path, names),
     };
-    let names: Vec<String> = columns.iter().map(|name| crate::func::quote_ident(&name.text)).collect();
-    let list = if names.is_empty() { "*".to_string() } else { names.join(", ") };
+    let columns = columns.or_else(|| {
+        let named = || names.iter().map(|name| name.text.clone()).collect();
+        (!names.is_empty()).then(named)
+    });
+    let quoted = |columns: &Vec<String>| {
+        let quoted: Vec<String> = columns.iter().map(|name| crate::func::quote_ident(name)).collect();
+        quoted.join(", ")
+    };
+    let list = columns.as_ref().map_or_else(|| "*".to_string(), quoted);
     let table: Vec<String> = path.parts.iter().map(|part| crate::func::quote_ident(part)).collect();
     let parsed = crate::parse::parse(&format!("SELECT {list} FROM {}", table.join(".")))?;
     let one = parsed.into_iter().next();
