@@ -13,7 +13,7 @@ use liger_store::bwtree::{BwTree, Entries, Trace, TreeError};
 
 use super::moves::sentinel_key;
 use super::rows::Rows;
-use super::shared::{DELETED, RowHead, UNCOMMITTED, VERSION, block_is, block_len, row_start};
+use super::shared::{DELETED, UNCOMMITTED, VERSION, block_is, block_len, row_start};
 use crate::catalog::{At, Relation};
 use crate::instance::count;
 use crate::log::record::Op;
@@ -202,6 +202,5 @@ impl Rows {
         cx.write(block, &last.llsn.to_ne_bytes());
         self.shared.write_back(cx, block, block_len(relation.key_words, relation.row_len));
         cx.fence();
-        debug_assert_eq!(cx.read_layout::<RowHead>(block).llsn, last.llsn);
     }
 }
