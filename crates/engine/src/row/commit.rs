@@ -3,11 +3,11 @@
 //!
 //! When each happens, and what a crash in between means: host/commit.rs.
 
-use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, Work as Cost};
+use liger_fabric::{Cx, DataAddr, Fabric, Work as Cost};
 use liger_store::local::RowFlags;
 
+use super::latched::Latched;
 use super::leaving::Name;
-use super::partition::{TablePart, reach};
 use super::shared::{DELETED, SharedRows, row_start};
 use super::work::{Spot, Work};
 use crate::catalog::At;
@@ -55,13 +55,13 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
     pub(super) fn write_own(&mut self) -> bool {
         let (cx, host) = (self.cx, self.host);
         let mut any_shared = false;
-        let mut latched: Option<LatchGuard<'t, TablePart>> = None;
+        let mut latched = Latched::default();
         for change in self.state.core.work.changes.iter() {
             let Some(Spot::Own { partition, table, row }) = Spot::of_row(change.place) else { continue };
             if change.deleted {
                 continue;
             }
-            let part = reach(&mut latched, (partition, table), |place| host.part(cx, place));
+            let part = latched.reach(cx, (partition, table), |place| host.latch(place));
             if let Some(at) = part.address(row) {
                 let block = (host.shared, at.block());
                 write_through(
@@ -96,16 +96,16 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
     pub(super) fn release_all(&mut self, committed: bool) {
         debug_assert!(self.mine.parked.is_empty(), "a transaction that ends runs");
         let (cx, host) = (self.cx, self.host);
-        let mut latched: Option<LatchGuard<'t, TablePart>> = None;
+        let mut latched = Latched::default();
         let held = std::mem::take(&mut self.mine.held);
         for &place in &held {
             match Spot::of(place) {
                 Spot::Foreign(i) => {
-                    latched = None;
+                    latched.give_back();
                     self.release_foreign(i, committed);
                 }
                 Spot::Own { partition, table, row } => {
-                    let part = reach(&mut latched, (partition, table), |place| host.part(cx, place));
+                    let part = latched.reach(cx, (partition, table), |place| host.latch(place));
                     let flags = part.rows.holders(row).flags;
                     let fresh = flags.has(RowFlags::PLACEHOLDER);
                     let deleted = flags.has(RowFlags::DELETED);

@@ -5,9 +5,9 @@
 //! host/.
 //!
 //! * [`cell`], [`shared`]: the tuple cell, and locking a shared row through it;
-//! * `partition`: rows of this host; `cold`: those that a restart has not made yet; `moves`: into shared
-//!   memory and back; `relief`, `shortage`: when that fills up, and when it is full; `remote`: what is known
-//!   of other hosts' rows;
+//! * `partition`: rows of this host, `latched`: the latches of its tables; `cold`: those that a restart has
+//!   not made yet; `moves`: into shared memory and back; `relief`, `shortage`: when that fills up, and when
+//!   it is full; `remote`: what is known of other hosts' rows;
 //! * `work`, `own`, `foreign`, `free`, `commit`, `parking`: a transaction at work on them;
 //! * `asking`, `message`, `leaving`: what hosts ask of each other, and rows given to their owners to remove;
 //! * `serves`, `resolve`, `inherit`: locks of hosts that died, and partitions that come here;
@@ -25,6 +25,7 @@ mod copy;
 mod foreign;
 mod free;
 mod inherit;
+mod latched;
 mod leaving;
 mod load;
 mod message;

@@ -6,9 +6,10 @@
 //! 2. A row is renamed under one hold of its latch: whoever looks sees a row that is held before, in between
 //!    and afterwards, and the host's part of the lock (the tuple cell) is not touched.
 
-use liger_fabric::{Fabric, LatchGuard};
+use liger_fabric::Fabric;
 
-use super::partition::{RowId, TablePart, reach};
+use super::latched::Latched;
+use super::partition::{RowId, TablePart};
 use super::remote::Entry;
 use super::work::{Spot, Work};
 use crate::instance::Holder;
@@ -131,15 +132,15 @@ impl<F: Fabric> Work<'_, '_, F> {
 
     fn each_held(&self, mut work: impl FnMut(usize, &mut Locks<'_>)) {
         let (cx, host) = (self.cx, self.host);
-        let mut latched: Option<LatchGuard<'_, TablePart>> = None;
+        let mut latched = Latched::default();
         for (i, place) in self.mine.held.iter().enumerate() {
             match Spot::of(*place) {
                 Spot::Own { partition, table, row } => {
-                    let part = reach(&mut latched, (partition, table), |place| host.part(cx, place));
+                    let part = latched.reach(cx, (partition, table), |place| host.latch(place));
                     of_row(part, row, |locks| work(i, locks));
                 }
                 Spot::Foreign(row) => {
-                    latched = None;
+                    latched.give_back();
                     let hash = self.mine.foreign[row].hash;
                     let mut shard = host.remote.shard(cx, hash);
                     let entry = shard.get_mut(&hash).expect("a held row has its entry");

@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. A share is reached through its latch only, which is no other table's. What happens under one hold of
 //!    the latch is one step for the workers of this host; other hosts see only tuple cells, row blocks and
-//!    the shared index. Nobody holds two, but who takes a partition over, in the order of their numbers.
+//!    the shared index. Who holds some waits for no other: it tries (latched.rs). Only who takes a partition
+//!    over waits for several, in the order of their numbers.
 //! 2. The local tree holds every key of the partition, shared or not, uncommitted inserts included. It
 //!    decides who is whose neighbour. (After a restart some keys are not there yet: cold.rs.)
 //! 3. A row's holders are this host's transactions. If the row is shared, its tuple cell carries this host's
@@ -15,7 +16,7 @@
 //! Not here: what a transaction does with locks (own.rs), how rows come and go in shared memory
 //! (moves.rs).
 
-use liger_fabric::{Cx, DataAddr, Fabric, Latch, LatchGuard, SyncAddr, Work};
+use liger_fabric::{Cx, DataAddr, Fabric, Latch, SyncAddr, Work};
 use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::BwTree;
@@ -376,17 +377,4 @@ impl TablePart {
         let Holders { readers, writer, .. } = self.rows.holders(row);
         readers == 0 && writer == 0
     }
-}
-
-/// A table's share of a partition, latched; the latch of the one used before is given back first.
-pub fn reach<'a, 'h>(
-    latched: &'a mut Option<LatchGuard<'h, TablePart>>,
-    place: (PartitionId, TableId),
-    latch: impl FnOnce((PartitionId, TableId)) -> LatchGuard<'h, TablePart>,
-) -> &'a mut TablePart {
-    if latched.as_ref().is_none_or(|guard| guard.place != place) {
-        *latched = None;
-        *latched = Some(latch(place));
-    }
-    latched.as_mut().expect("set above")
 }

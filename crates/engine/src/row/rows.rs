@@ -256,10 +256,16 @@ impl Rows {
     pub(super) fn part<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        (partition, table): (PartitionId, TableId),
+        place: (PartitionId, TableId),
     ) -> LatchGuard<'_, TablePart> {
+        self.latch(place).lock(cx)
+    }
+
+    /// A table's share of a partition of this host.
+    #[inline]
+    pub(super) fn latch(&self, (partition, table): (PartitionId, TableId)) -> &Latch<TablePart> {
         let partition = self.partitions[partition.index()].get().expect("a partition of this host");
-        partition[table.index()].as_ref().expect("a table that is kept in rows").lock(cx)
+        partition[table.index()].as_ref().expect("a table that is kept in rows")
     }
 
     /// Makes an empty partition that nobody uses yet, in place of one that an earlier try may have left.

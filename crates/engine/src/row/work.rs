@@ -3,12 +3,13 @@
 //! Rows of this host are worked on in own.rs, rows of other hosts in foreign.rs, rows that others do not hold
 //! in free.rs; commit.rs makes changes and gives rows back.
 
-use liger_fabric::{Cx, Fabric, LatchGuard};
+use liger_fabric::{Cx, Fabric};
 use liger_pod::plan::PartitionId;
 
 use super::borrowed::{Borrowed, ForeignRow};
+use super::latched::Latched;
 use super::parking::Hold;
-use super::partition::{Mode, RowId, TablePart, reach};
+use super::partition::{Mode, RowId};
 use super::rows::{Rows, is_rows};
 use crate::catalog::At;
 use crate::method::{Ahead, Holds, Place, Running, Seat, Transacts, Tries, TxnState, View};
@@ -153,7 +154,7 @@ impl Transacts for Rows {
     }
 
     fn load_ahead<F: Fabric>(&self, cx: &Cx<F>, rows: &[Announced], what: Ahead) {
-        let mut latched: Option<LatchGuard<'_, TablePart>> = None;
+        let mut latched = Latched::default();
         for Announced { table, key, .. } in rows {
             let Ok(relation) = self.catalog.relation(*table) else { continue };
             if !is_rows(relation) || relation.check_key(key).is_err() {
@@ -161,7 +162,7 @@ impl Transacts for Rows {
             }
             let partition = relation.partition_of(key, self.partition_count());
             if self.owns(partition) {
-                let part = reach(&mut latched, (partition, *table), |place| self.part(cx, place));
+                let part = latched.reach(cx, (partition, *table), |place| self.latch(place));
                 match what {
                     Ahead::Leaf => part.tree.prefetch(key.words()),
                     Ahead::Row => InDram { tree: &part.tree, rows: &part.rows }.prefetch_row(key),
