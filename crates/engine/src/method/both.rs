@@ -39,9 +39,10 @@ impl<A: Deref<Target = Instance>, B> Deref for Both<A, B> {
     }
 }
 
-impl<A: Deref<Target = Instance>, B: Transacts> Both<A, B> {
+impl<A: Deref<Target = Instance> + Transacts, B: Transacts> Both<A, B> {
     #[inline]
     fn is_second(&self, method: MethodId) -> bool {
+        debug_assert!(!(self.0.keeps(method) && self.1.keeps(method)), "a relation has one method");
         self.1.keeps(method)
     }
 
@@ -135,10 +136,6 @@ impl<A: Transacts, B: Transacts> Transacts for Both<A, B> {
     }
 
     fn apply<F: Fabric>(&self, (txn, held): Txn<'_, '_, F, A, B>) -> bool {
-        debug_assert!(
-            !self.is_second(MethodId::ROWS) || !self.0.keeps(MethodId::ROWS),
-            "a relation has one method"
-        );
         let first = self.0.apply((txn, &mut held.0));
         self.1.apply((txn, &mut held.1)) || first
     }
