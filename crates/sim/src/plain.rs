@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use liger_engine::instance::{Holder, Instance};
 use liger_engine::log::record::Op;
 use liger_engine::method::{
-    Checked, Dead, Holds, Place, Reached, Running, Serves, Stores, Transacts, Tries, Turn, View,
+    Checked, Dead, Holds, Reached, RowLocation, Running, Serves, Stores, Transacts, Tries, Turn, View,
 };
 use liger_engine::protocol::{Flow, Show, Visitor};
 use liger_engine::recovery::replay::RecoveredRow;
@@ -66,14 +66,14 @@ struct HeldMap {
 
 impl HeldMap {
     /// The number of a key, and whether it is new.
-    fn number(&mut self, key: &Key) -> (Place, bool) {
+    fn number(&mut self, key: &Key) -> (RowLocation, bool) {
         let (partition, table) = self.name;
         let known = self.keys.iter().position(|other| other == key);
         let number = known.unwrap_or(self.keys.len());
         if known.is_none() {
             self.keys.push(*key);
         }
-        (Place { table, partition, method: PLAIN, number: number as u64 }, known.is_none())
+        (RowLocation { table, partition, method: PLAIN, number: number as u64 }, known.is_none())
     }
 
     /// What there is of a key below this transaction's changes.
@@ -359,7 +359,8 @@ impl Transacts for Plain {
     fn apply<F: Fabric>(&self, (txn, held): Txn<'_, '_, F>) -> bool {
         let (work, llsn) = (&txn.state.core.work, txn.state.llsn);
         for map in &mut held.0 {
-            let is_its = |place: &Place| place.method == PLAIN && (place.partition, place.table) == map.name;
+            let is_its =
+                |place: &RowLocation| place.method == PLAIN && (place.partition, place.table) == map.name;
             for change in work.changes.iter().filter(|change| is_its(&change.place)) {
                 map.wrote = true;
                 if change.deleted {

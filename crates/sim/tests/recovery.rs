@@ -10,7 +10,7 @@ use std::sync::Arc;
 use liger_engine::Loader;
 use liger_engine::files::segment_name;
 use liger_engine::log::record::{Op, Origin, RecordWriter, first_of};
-use liger_engine::log::segment::{Frame, FrameKind, Frames, Place, SegmentHead};
+use liger_engine::log::segment::{Frame, FrameKind, Frames, LogPosition, SegmentHead};
 use liger_engine::protocol::HostEngine;
 use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
 use liger_engine::recovery::directory::{Directory, replace};
@@ -127,7 +127,7 @@ struct Log {
     host: HostId,
     bytes: Vec<u8>,
     position: u64,
-    known: Place,
+    known: LogPosition,
 }
 
 impl Log {
@@ -135,7 +135,7 @@ impl Log {
         let host = HostId(host);
         let head =
             SegmentHead { pod: 7, host, incarnation: 1, number: 1, generation: 1, previous_end: 0, mark: 0 };
-        Self { host, bytes: head.encode().to_vec(), position: 0, known: Place::default() }
+        Self { host, bytes: head.encode().to_vec(), position: 0, known: LogPosition::default() }
     }
 
     fn frames(&self) -> Frames {
@@ -156,7 +156,7 @@ impl Log {
     fn mark(&mut self, epoch: u64, pod_durable: u64) {
         let kind = FrameKind::Mark { epoch, pod_durable };
         Frame { kind, synced: self.known, payload: &[] }.encode(self.frames(), &mut self.bytes);
-        self.known = Place { segment: 1, byte: self.bytes.len() as u64 };
+        self.known = LogPosition { segment: 1, byte: self.bytes.len() as u64 };
     }
 }
 

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use liger_engine::files::segment_name;
-use liger_engine::log::segment::{Frame, FrameKind, Place, SegmentHead};
+use liger_engine::log::segment::{Frame, FrameKind, LogPosition, SegmentHead};
 use liger_engine::recovery::directory::replace;
 use liger_engine::recovery::manifest::{HOST_MANIFEST, HostManifest};
 use liger_engine::recovery::{Identity, Plan, RecoveryError, create};
@@ -50,7 +50,7 @@ fn without(gone: &'static [u32]) -> Result<Plan, RecoveryError> {
         let directories = directories(cx, 1);
         let identity = Identity { pod: 7, configuration: 8, layouts: 9, older_layouts: 10, hosts: 1 };
         create(cx, &directories, &identity)?;
-        let (mut previous_end, mut synced) = (0, Place::default());
+        let (mut previous_end, mut synced) = (0, LogPosition::default());
         for number in 3..=5 {
             let (host, mark) = (HostId(0), u64::from(number) - 1);
             let head =
@@ -59,7 +59,7 @@ fn without(gone: &'static [u32]) -> Result<Plan, RecoveryError> {
             let kind = FrameKind::Mark { epoch: mark + 1, pod_durable: mark };
             Frame { kind, synced, payload: &[] }.encode(head.frames(), &mut bytes);
             (previous_end, synced) =
-                (bytes.len() as u64, Place { segment: number, byte: bytes.len() as u64 });
+                (bytes.len() as u64, LogPosition { segment: number, byte: bytes.len() as u64 });
             if !gone.contains(&number) {
                 replace(cx, &directories[0], &segment_name(number), &bytes)?;
             }

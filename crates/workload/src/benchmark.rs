@@ -13,7 +13,7 @@ use crate::snapshot::{Acknowledged, Snapshot};
 
 /// Which of its host's workers one is, and what its host has.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct WorkerInfo<'a> {
     /// The partitions of its host, ascending.
     pub partitions: &'a [u16],
     /// Its number among the host's workers.
@@ -97,7 +97,7 @@ pub trait Benchmark: Clone + Send + Sync + 'static {
     }
 
     /// What a worker runs.
-    fn worker(&self, place: Place<'_>) -> Self::Worker;
+    fn worker(&self, info: WorkerInfo<'_>) -> Self::Worker;
 
     /// Is the whole database right, after runs that acknowledged this?
     fn check(&self, snapshot: &dyn Snapshot, told: Acknowledged<'_>) -> Verdict;

@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use liger_workload::WorkerStats;
-use liger_workload::benchmark::{Benchmark, Place, Verdict};
+use liger_workload::benchmark::{Benchmark, Verdict, WorkerInfo};
 use liger_workload::driver::{Length, RunConfig, run_worker};
 use liger_workload::smallbank::{SmallBank, checking, customer_key, savings};
 use liger_workload::snapshot::Acknowledged;
@@ -13,7 +13,7 @@ use liger_workload::tatp::Tatp;
 use liger_workload::tatp::schema::{self, call_forwarding, subscriber};
 
 fn run<B: Benchmark>(benchmark: &B, memory: &mut Memory, transactions: u64) -> WorkerStats {
-    let place = Place { partitions: &[1], worker: 0, workers: 1 };
+    let place = WorkerInfo { partitions: &[1], worker: 0, workers: 1 };
     let config = RunConfig::new(Length::Transactions { warm_up: 0, measured: transactions });
     let stats = run_worker(&cx(5), memory, &benchmark.worker(place), &config);
     assert_eq!(stats.stopped, Vec::<String>::new());

@@ -15,7 +15,7 @@ use liger_engine::protocol::HostEngine;
 use liger_engine::{Session, TableId, TxnError};
 use liger_fabric::native::HostMemory;
 use liger_fabric::{Cx, Fabric, HostId, WorkerId};
-use liger_workload::benchmark::{Benchmark, Place};
+use liger_workload::benchmark::{Benchmark, WorkerInfo};
 use liger_workload::driver::{Length, RunConfig, Watch, Workload, run_worker};
 use liger_workload::{EngineFigures, WorkerStats};
 
@@ -205,8 +205,8 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
 }
 
 /// Which of its host's workers it is, and what the host has.
-fn place_of<'a>(job: &Job, partitions: &'a [u16], worker: WorkerId) -> Place<'a> {
-    Place { partitions, worker: worker.0.into(), workers: job.workers.into() }
+fn place_of<'a>(job: &Job, partitions: &'a [u16], worker: WorkerId) -> WorkerInfo<'a> {
+    WorkerInfo { partitions, worker: worker.0.into(), workers: job.workers.into() }
 }
 
 /// How a worker runs first in the pod's present generation.

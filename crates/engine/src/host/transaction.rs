@@ -14,7 +14,7 @@ use liger_fabric::{Cx, Fabric};
 use super::Host;
 use crate::catalog::At;
 use crate::instance::{WorkerPool, WorkerToken};
-use crate::method::{Ahead, Method, Place, Running, Seat, TxnState, View};
+use crate::method::{Ahead, Method, RowLocation, Running, Seat, TxnState, View};
 use crate::protocol::core::TxnCore;
 use crate::protocol::relational::{Flow, Relational};
 use crate::protocol::workspace::Visitor;
@@ -141,7 +141,7 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
 impl<'h, F: Fabric, M: Method> Relational for Txn<'h, F, M> {
     type Fabric = F;
     type Host = Host<M>;
-    type Place = Place;
+    type Location = RowLocation;
 
     fn host<'a>(&self) -> &'a Host<M>
     where
@@ -150,7 +150,7 @@ impl<'h, F: Fabric, M: Method> Relational for Txn<'h, F, M> {
         self.host
     }
 
-    fn core(&mut self) -> (&Cx<F>, &mut TxnCore<Place>) {
+    fn core(&mut self) -> (&Cx<F>, &mut TxnCore<RowLocation>) {
         (self.running.seat.cx, &mut self.running.state.core)
     }
 

@@ -103,13 +103,13 @@ impl Tail {
 
 /// Where a ring lies.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct RingExtent {
     line: SyncAddr,
     bytes: DataAddr,
     len: u64,
 }
 
-impl Place {
+impl RingExtent {
     fn of(plan: &Plan, host: HostId, worker: WorkerId) -> Self {
         let (bytes, len) = plan.ring_bytes(host, worker);
         assert!(len.is_power_of_two() && len.is_multiple_of(8), "a ring of {len} bytes");
@@ -143,7 +143,7 @@ impl Place {
 /// A worker's end of its ring.
 #[derive(Debug)]
 pub struct Ring {
-    place: Place,
+    extent: RingExtent,
     /// What the words were when we last looked; the tail is ours.
     tail: u64,
     head: u64,
@@ -152,10 +152,10 @@ pub struct Ring {
 impl Ring {
     /// The ring of this context's worker, as its last life left it.
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, worker: WorkerId) -> Self {
-        let place = Place::of(plan, cx.host(), worker);
-        let (tail, head) = (Tail::decode(cx.load(place.tail())).end, cx.load(place.head()));
-        assert!(head <= tail && tail <= head + place.len, "ring of {worker:?}: head {head}, tail {tail}");
-        Self { place, tail, head }
+        let extent = RingExtent::of(plan, cx.host(), worker);
+        let (tail, head) = (Tail::decode(cx.load(extent.tail())).end, cx.load(extent.head()));
+        assert!(head <= tail && tail <= head + extent.len, "ring of {worker:?}: head {head}, tail {tail}");
+        Self { extent, tail, head }
     }
 
     /// The bytes of a record.
@@ -163,7 +163,7 @@ impl Ring {
     /// # Errors
     /// If it can never fit.
     pub(super) fn check_length(&self, record: &RecordWriter) -> Result<u64, AppendError> {
-        let (len, most) = (record.len() as u64, self.place.longest());
+        let (len, most) = (record.len() as u64, self.extent.longest());
         if len > most { Err(AppendError::TooLong { len, most }) } else { Ok(len) }
     }
 
@@ -182,8 +182,8 @@ impl Ring {
     ) -> Result<u64, AppendError> {
         let len = self.check_length(record)?;
         debug_assert!(origin.host == cx.host(), "{origin:?} appends on host {}", cx.host().0);
-        while self.tail + len - self.head > self.place.len && !cx.sabotaged("log.wait-for-room") {
-            let head = cx.load(self.place.head());
+        while self.tail + len - self.head > self.extent.len && !cx.sabotaged("log.wait-for-room") {
+            let head = cx.load(self.extent.head());
             assert!(self.head <= head && head <= self.tail, "head {head} of {self:?}");
             if head == self.head && !wait(cx) {
                 return Err(AppendError::NoRoom { len });
@@ -193,13 +193,13 @@ impl Ring {
         let position = self.tail;
         let bytes = record.finish(llsn, position, origin);
         debug_assert_eq!(bytes.len() as u64, len, "room was found for so many bytes");
-        for (at, range) in self.place.pieces(position, len) {
+        for (at, range) in self.extent.pieces(position, len) {
             cx.write(at, &bytes[range.clone()]);
             cx.write_back(at, range.len());
         }
         cx.fence();
         self.tail += len;
-        cx.store(self.place.tail(), Tail { end: self.tail, last: len }.encode());
+        cx.store(self.extent.tail(), Tail { end: self.tail, last: len }.encode());
         // Committed, and everybody must see it before anything else that the transaction does.
         cx.fence();
         Ok(position)
@@ -209,34 +209,34 @@ impl Ring {
 /// Reads a ring: the shipper of its host, or whoever recovers the host.
 #[derive(Clone, Copy, Debug)]
 pub struct RingReader {
-    place: Place,
+    extent: RingExtent,
 }
 
 impl RingReader {
     /// A reader of the ring of `worker` of `host`.
     pub fn new(plan: &Plan, host: HostId, worker: WorkerId) -> Self {
-        Self { place: Place::of(plan, host, worker) }
+        Self { extent: RingExtent::of(plan, host, worker) }
     }
 
     /// Bytes ever appended.
     pub fn tail<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
-        Tail::decode(cx.load(self.place.tail())).end
+        Tail::decode(cx.load(self.extent.tail())).end
     }
 
     /// Head, tail, and bytes of the last record, whatever they are.
     pub(super) fn words<F: Fabric>(&self, cx: &Cx<F>) -> (u64, u64, u64) {
-        let Tail { end, last } = Tail::decode(cx.load(self.place.tail()));
+        let Tail { end, last } = Tail::decode(cx.load(self.extent.tail()));
         (self.head(cx), end, last)
     }
 
     /// Bytes of the longest record.
     pub(super) fn longest(&self) -> u64 {
-        self.place.longest()
+        self.extent.longest()
     }
 
     /// The bytes of the last record, if there is one; the ring's host is dead.
     pub fn last_record<F: Fabric>(&self, cx: &Cx<F>) -> Option<Vec<u8>> {
-        let Tail { end, last } = Tail::decode(cx.load(self.place.tail()));
+        let Tail { end, last } = Tail::decode(cx.load(self.extent.tail()));
         let mut bytes = Vec::new();
         self.read(cx, end - last, end, &mut bytes);
         (last > 0).then_some(bytes)
@@ -244,12 +244,12 @@ impl RingReader {
 
     /// Bytes ever shipped and synced.
     pub fn head<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
-        cx.load(self.place.head())
+        cx.load(self.extent.head())
     }
 
     /// Bytes that the ring has room for.
     pub fn ring_bytes(&self) -> u64 {
-        self.place.len
+        self.extent.len
     }
 
     /// Adds the stream's bytes `[from, to)` to `out`, on the host whose ring it is.
@@ -257,14 +257,14 @@ impl RingReader {
         debug_assert!(from <= to, "bytes {from} to {to} of a stream");
         let start = out.len();
         out.resize(start + (to - from) as usize, 0);
-        for (at, range) in self.place.pieces(from, to - from) {
+        for (at, range) in self.extent.pieces(from, to - from) {
             cx.read(at, &mut out[start..][range]);
         }
     }
 
     /// Adds the stream's bytes `[from, to)` to `out`, on any host. The ring's own host appends no more.
     pub fn read<F: Fabric>(&self, cx: &Cx<F>, from: u64, to: u64, out: &mut Vec<u8>) {
-        for (at, range) in self.place.pieces(from, to - from) {
+        for (at, range) in self.extent.pieces(from, to - from) {
             cx.invalidate(at, range.len());
         }
         cx.fence();
@@ -274,7 +274,7 @@ impl RingReader {
     /// Gives the room of everything before `position` back; it is on storage. Only the shipper.
     pub(super) fn release<F: Fabric>(&self, cx: &Cx<F>, position: u64) {
         debug_assert!(position.is_multiple_of(8), "the head moves to the end of a record, not {position}");
-        cx.store(self.place.head(), position);
+        cx.store(self.extent.head(), position);
     }
 }
 

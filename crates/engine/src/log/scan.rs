@@ -19,7 +19,7 @@ use liger_fabric::HostId;
 
 use super::record::{BadRecord, Record, epoch_of, llsn_of, step_over, u32_at};
 use super::segment::{
-    FRAME_HEAD_BYTES, Frame, FrameHead, FrameKind, Frames, Place, SEGMENT_HEAD_BYTES, SegmentHead,
+    FRAME_HEAD_BYTES, Frame, FrameHead, FrameKind, Frames, LogPosition, SEGMENT_HEAD_BYTES, SegmentHead,
 };
 
 /// How a log ends.
@@ -28,19 +28,19 @@ pub enum End {
     /// Behind a whole frame.
     Clean {
         /// Where.
-        at: Place,
+        at: LogPosition,
     },
     /// With bytes that nobody is known to have waited for.
     Torn {
         /// Where they begin.
-        at: Place,
+        at: LogPosition,
         /// What is wrong with them.
         why: String,
     },
     /// It does not: bytes that were on storage are not what they were.
     Damaged {
         /// Where they begin.
-        at: Place,
+        at: LogPosition,
         /// What is wrong with them.
         why: String,
     },
@@ -48,7 +48,7 @@ pub enum End {
 
 impl End {
     /// Where it is.
-    pub fn at(&self) -> Place {
+    pub fn at(&self) -> LogPosition {
         let (Self::Clean { at } | Self::Torn { at, .. } | Self::Damaged { at, .. }) = self;
         *at
     }
@@ -97,9 +97,9 @@ pub struct Scanner {
     pod: u64,
     host: HostId,
     /// Where the intact part has come to.
-    at: Place,
+    at: LogPosition,
     /// The same in the newest segment that has a head.
-    counted: Place,
+    counted: LogPosition,
     last_segment: Option<u32>,
     stop: Option<(String, bool)>,
     /// Generation of the segment at hand.
@@ -118,8 +118,8 @@ impl Scanner {
         Self {
             pod,
             host,
-            at: Place::default(),
-            counted: Place::default(),
+            at: LogPosition::default(),
+            counted: LogPosition::default(),
             last_segment: None,
             stop: None,
             generation: 0,
@@ -132,7 +132,7 @@ impl Scanner {
     }
 
     /// Reads the next segment and shows its intact records, each with its place.
-    pub fn segment(&mut self, number: u32, bytes: &[u8], mut show: impl FnMut(&Record<'_>, Place)) {
+    pub fn segment(&mut self, number: u32, bytes: &[u8], mut show: impl FnMut(&Record<'_>, LogPosition)) {
         self.bytes += bytes.len() as u64;
         let earlier = self.last_segment.replace(number);
         assert!(earlier.is_none_or(|earlier| earlier < number), "segment {number} comes behind {earlier:?}");
@@ -141,14 +141,14 @@ impl Scanner {
         }
         if let Some(earlier) = earlier.filter(|earlier| earlier + 1 != number) {
             let why = format!("the next segment is missing: {} is there", segment_name(number));
-            self.at = if self.stop.is_some() { self.at } else { Place { segment: earlier, ..self.at } };
+            self.at = if self.stop.is_some() { self.at } else { LogPosition { segment: earlier, ..self.at } };
             return self.damage(why);
         }
         match SegmentHead::decode(bytes) {
             Ok(head) => self.enter(&head, number, earlier.is_none()),
             Err(why) => {
                 if self.stop.is_none() {
-                    self.at = Place { segment: number, byte: 0 };
+                    self.at = LogPosition { segment: number, byte: 0 };
                     self.tear(format!("no segment starts here: {why}"));
                 }
                 return self.look_behind(number, bytes, 0);
@@ -162,7 +162,7 @@ impl Scanner {
     }
 
     /// Where the bytes begin, if any were on storage and are not what they were.
-    pub(crate) fn damaged_at(&self) -> Option<Place> {
+    pub(crate) fn damaged_at(&self) -> Option<LogPosition> {
         self.is_damaged().then_some(self.at)
     }
 
@@ -195,7 +195,7 @@ impl Scanner {
     }
 
     fn damage_at(&mut self, segment: u32, byte: usize, why: String) {
-        self.at = Place { segment, byte: byte as u64 };
+        self.at = LogPosition { segment, byte: byte as u64 };
         self.damage(why);
     }
 
@@ -223,7 +223,10 @@ impl Scanner {
             self.streams.clear();
         }
         self.generation = head.generation;
-        debug_assert!(!is_first || self.counted == Place::default(), "nothing counts before the first one");
+        debug_assert!(
+            !is_first || self.counted == LogPosition::default(),
+            "nothing counts before the first one"
+        );
         if is_first {
             // What is removed before it had this mark.
             self.marks.last = head.mark;
@@ -234,11 +237,11 @@ impl Scanner {
             let why = format!("it knew of a mark of epoch {mark} before it, and the last one is {last}");
             return self.damage_at(number, 0, why);
         }
-        self.at = Place { segment: number, byte: SEGMENT_HEAD_BYTES as u64 };
+        self.at = LogPosition { segment: number, byte: SEGMENT_HEAD_BYTES as u64 };
         self.counted = self.at;
     }
 
-    fn read_frames(&mut self, number: u32, bytes: &[u8], show: &mut impl FnMut(&Record<'_>, Place)) {
+    fn read_frames(&mut self, number: u32, bytes: &[u8], show: &mut impl FnMut(&Record<'_>, LogPosition)) {
         let frames = Frames::of(self.pod, self.host, number);
         let mut at = SEGMENT_HEAD_BYTES;
         while at < bytes.len() {
@@ -270,10 +273,10 @@ impl Scanner {
         frame: &Frame<'_>,
         number: u32,
         at: usize,
-        show: &mut impl FnMut(&Record<'_>, Place),
+        show: &mut impl FnMut(&Record<'_>, LogPosition),
     ) -> Result<(), (usize, String)> {
         if frame.synced > self.at {
-            let Place { segment, byte } = frame.synced;
+            let LogPosition { segment, byte } = frame.synced;
             return Err((at, format!("it says that byte {byte} of segment {segment} was on storage before")));
         }
         match frame.kind {
@@ -298,7 +301,7 @@ impl Scanner {
                 let (len, first) = (frame.payload.len(), first as usize);
                 let skipped = stream.enter(incarnation, position, (len, first)).map_err(|why| (at, why))?;
                 let byte = (at + FRAME_HEAD_BYTES + skipped) as u64;
-                stream.push(&frame.payload[skipped..], Place { segment: number, byte });
+                stream.push(&frame.payload[skipped..], LogPosition { segment: number, byte });
                 while let Some(len) = self.take_record(&stream, worker, show)? {
                     stream.pop(len);
                 }
@@ -314,7 +317,7 @@ impl Scanner {
         &mut self,
         stream: &Stream,
         worker: u8,
-        show: &mut impl FnMut(&Record<'_>, Place),
+        show: &mut impl FnMut(&Record<'_>, LogPosition),
     ) -> Result<Option<usize>, (usize, String)> {
         let Some(record) = stream.first().map_err(|why| (stream.at.byte as usize, why))? else {
             return Ok(None);
@@ -364,12 +367,12 @@ struct Stream {
     shipped: u64,
     /// Position of the first byte not taken, and where that one is in the log.
     position: u64,
-    at: Place,
+    at: LogPosition,
     /// What is not taken yet: from `taken` on, the beginning of a record when a frame is done.
     bytes: Vec<u8>,
     taken: usize,
     /// Places of later frames whose bytes are in `bytes`, by their offset in it.
-    later: Vec<(usize, Place)>,
+    later: Vec<(usize, LogPosition)>,
     /// False until the first record begins: a log whose first segments were removed may begin within one, of
     /// which nothing is kept.
     aligned: bool,
@@ -377,7 +380,7 @@ struct Stream {
 
 impl Stream {
     fn new(position: u64) -> Self {
-        let at = Place::default();
+        let at = LogPosition::default();
         Self {
             life: None,
             shipped: position,
@@ -443,7 +446,7 @@ impl Stream {
         Ok(first.max(known))
     }
 
-    fn push(&mut self, bytes: &[u8], at: Place) {
+    fn push(&mut self, bytes: &[u8], at: LogPosition) {
         self.bytes.drain(..self.taken);
         self.later.iter_mut().for_each(|(offset, _)| *offset -= self.taken);
         self.taken = 0;
@@ -474,7 +477,7 @@ impl Stream {
         self.at.byte += len as u64;
         let behind = self.later.partition_point(|(offset, _)| *offset <= self.taken);
         if let Some((offset, place)) = self.later[..behind].last() {
-            self.at = Place { byte: place.byte + (self.taken - offset) as u64, ..*place };
+            self.at = LogPosition { byte: place.byte + (self.taken - offset) as u64, ..*place };
         }
         self.later.drain(..behind);
     }

@@ -166,7 +166,7 @@ impl SegmentHead {
 
 /// A place in a host's log: everything before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Place {
+pub struct LogPosition {
     /// Segment.
     pub segment: u32,
     /// Byte in it.
@@ -208,7 +208,7 @@ pub struct Frame<'a> {
     /// What it is.
     pub kind: FrameKind,
     /// What its writer knew to be on storage.
-    pub synced: Place,
+    pub synced: LogPosition,
     /// The ring's bytes; empty for a mark.
     pub payload: &'a [u8],
 }
@@ -219,7 +219,7 @@ pub struct FrameHead {
     /// What the frame is.
     pub kind: FrameKind,
     /// What its writer knew to be on storage.
-    pub synced: Place,
+    pub synced: LogPosition,
     payload_bytes: u32,
     payload_crc: u32,
 }
@@ -297,7 +297,7 @@ impl Frames {
             (KIND_CLOSED, 0) => FrameKind::Closed { pod_durable: position },
             _ => return Err(BadBytes::Malformed { what: "kind" }),
         };
-        let synced = Place { segment: u32_at(head, 32), byte: u64_at(head, 40) };
+        let synced = LogPosition { segment: u32_at(head, 32), byte: u64_at(head, 40) };
         Ok(FrameHead { kind, synced, payload_bytes, payload_crc: u32_at(head, 4) })
     }
 
@@ -307,7 +307,7 @@ impl Frames {
         self,
         at: u64,
         kind: FrameKind,
-        synced: Place,
+        synced: LogPosition,
         out: &mut Vec<u8>,
         fill: impl FnOnce(&mut Vec<u8>),
     ) {
@@ -385,7 +385,7 @@ mod tests {
     };
 
     fn frames() -> [Frame<'static>; 2] {
-        let synced = Place { segment: 11, byte: 4096 };
+        let synced = LogPosition { segment: 11, byte: 4096 };
         let records = FrameKind::Records { worker: 5, incarnation: 9, position: 1 << 40, first: 8 };
         let mark = FrameKind::Mark { epoch: 8, pod_durable: 6 };
         [Frame { kind: records, synced, payload: b"eleven byte" }, Frame { kind: mark, synced, payload: &[] }]

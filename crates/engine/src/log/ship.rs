@@ -28,7 +28,7 @@ pub use super::options::LogOptions;
 use super::record::{epoch_of, llsn_of, step_over, u32_at};
 use super::ring::{RingReader, all_rings};
 use super::room::LogRoom;
-use super::segment::{FRAME_HEAD_BYTES, FrameKind, Place, SEGMENT_HEAD_BYTES, SegmentHead};
+use super::segment::{FRAME_HEAD_BYTES, FrameKind, LogPosition, SEGMENT_HEAD_BYTES, SegmentHead};
 use super::space::Space;
 pub use super::state::{LogFailure, LogState, ShipCounts};
 use crate::files::{segment_name, segment_number};
@@ -65,7 +65,7 @@ pub struct Shipper {
     head: SegmentHead,
     space: Space,
     room: Arc<LogRoom>,
-    synced: Place,
+    synced: LogPosition,
     /// No record so far is of a later epoch.
     newest: u64,
     closed: ClosedSegments,
@@ -150,7 +150,7 @@ impl Shipper {
             options,
             disk: disk.clone(),
             head,
-            synced: Place { segment: number, byte: space.end() },
+            synced: LogPosition { segment: number, byte: space.end() },
             space,
             room,
             newest: epoch,
@@ -258,7 +258,7 @@ impl Shipper {
 
     /// True if the segment is synced to its end: another one may begin.
     fn is_synced(&self) -> bool {
-        self.synced == Place { segment: self.head.number, byte: self.space.end() }
+        self.synced == LogPosition { segment: self.head.number, byte: self.space.end() }
     }
 
     /// A mark alone is charged to nobody: it takes of what is kept for it.
@@ -456,7 +456,7 @@ impl Shipper {
         self.synced_at_ns = cx.now_ns();
         self.counts.syncs += 1;
         self.counts.sync_ns += self.synced_at_ns.saturating_sub(start_ns);
-        self.synced = Place { segment: self.head.number, byte: self.space.end() };
+        self.synced = LogPosition { segment: self.head.number, byte: self.space.end() };
         Ok(())
     }
 

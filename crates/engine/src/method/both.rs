@@ -16,7 +16,8 @@ use liger_pod::plan::PartitionId;
 use liger_pod::watch::Owner;
 
 use super::{
-    Ahead, Checked, Dead, Holds, Pending, Place, Reached, Running, Serves, Stores, Transacts, Turn, View,
+    Ahead, Checked, Dead, Holds, Pending, Reached, RowLocation, Running, Serves, Stores, Transacts, Turn,
+    View,
 };
 use crate::catalog::{At, Relation};
 use crate::instance::Instance;
@@ -123,7 +124,7 @@ impl<A: Transacts, B: Transacts> Transacts for Both<A, B> {
         }
     }
 
-    fn mark_deleted<F: Fabric>(&self, (txn, held): Txn<'_, '_, F, A, B>, place: Place) {
+    fn mark_deleted<F: Fabric>(&self, (txn, held): Txn<'_, '_, F, A, B>, place: RowLocation) {
         match self.is_second(place.method) {
             false => self.0.mark_deleted((txn, &mut held.0), place),
             true => self.1.mark_deleted((txn, &mut held.1), place),

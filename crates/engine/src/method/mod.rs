@@ -51,7 +51,7 @@ use crate::txn::{Announced, MethodId, TableId, TxnError};
 
 /// Where a method keeps a row: in which share of which relation, and there by a number of the method's own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Place {
+pub struct RowLocation {
     /// The relation.
     pub table: TableId,
     /// The partition.
@@ -152,7 +152,7 @@ pub trait Transacts: Deref<Target = Instance> + Send + Sync + 'static {
     ) -> Result<bool, TxnError>;
 
     /// The transaction will remove this row, which it holds alone and has begun to change.
-    fn mark_deleted<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut Self::Held), place: Place) {
+    fn mark_deleted<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut Self::Held), place: RowLocation) {
         let _ = (txn, place);
     }
 

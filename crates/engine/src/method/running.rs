@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 use liger_fabric::{Cx, Fabric, WorkerId};
 
-use super::Place;
+use super::RowLocation;
 use crate::catalog::Relation;
 use crate::instance::wait_policy::WaitPolicy;
 use crate::instance::{Holder, Instance, WorkerPool, WorkerToken};
@@ -29,7 +29,7 @@ pub struct TxnState {
     /// The number that its locks name.
     pub me: Holder,
     /// Its changes, its history, and whether it is over.
-    pub core: TxnCore<Place>,
+    pub core: TxnCore<RowLocation>,
     /// Greatest version seen or made.
     pub llsn: u64,
     /// The transactions of this host that were in the way of the last step, a bit each; 0: nobody, or not
@@ -97,7 +97,7 @@ impl TxnState {
     pub fn show<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
-        (relation, place): (&Relation, Place),
+        (relation, place): (&Relation, RowLocation),
         key: &Key,
         (base, version): (&[u8], u64),
         visitor: &mut Visitor<'_>,

@@ -53,7 +53,7 @@ pub trait Relational {
     /// The engine of its host.
     type Host: HostEngine;
     /// How its protocol names where a row is.
-    type Place: Copy + Eq + Hash;
+    type Location: Copy + Eq + Hash;
 
     /// Its host, which outlives its calls.
     fn host<'a>(&self) -> &'a Self::Host
@@ -61,7 +61,7 @@ pub trait Relational {
         Self: 'a;
 
     /// Its worker, and what it holds.
-    fn core(&mut self) -> (&Cx<Self::Fabric>, &mut TxnCore<Self::Place>);
+    fn core(&mut self) -> (&Cx<Self::Fabric>, &mut TxnCore<Self::Location>);
 
     /// The pod's relations.
     fn catalog<'a>(&self) -> &'a Catalog

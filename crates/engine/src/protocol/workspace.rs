@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 use crate::catalog::{Kind, Relation};
 use crate::history::{WriteKind, WriteRecord};
-use crate::protocol::places::Listed;
+use crate::protocol::index_map::Listed;
 use crate::tables::key::Key;
 use crate::tables::record::{PatchRange, Patches, Row, RowMut};
 use crate::txn::{Access, TableId, TxnError};

@@ -42,7 +42,7 @@ pub struct ImageRow<'a> {
 
 /// Where a block of rows is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BlockPlace {
+pub struct BlockEntry {
     /// Offset of the block.
     pub offset: u64,
     /// Table of its rows.
@@ -59,7 +59,7 @@ pub struct ImageFile {
     host: HostId,
     name: String,
     end: ImageEnd,
-    blocks: Vec<BlockPlace>,
+    blocks: Vec<BlockEntry>,
     directory_at: u64,
 }
 
@@ -123,7 +123,7 @@ impl ImageFile {
     }
 
     /// Where its blocks of rows are, in order.
-    pub fn blocks(&self) -> &[BlockPlace] {
+    pub fn blocks(&self) -> &[BlockEntry] {
         &self.blocks
     }
 
@@ -267,7 +267,7 @@ impl ImageFile {
     }
 
     /// The places that the directory lists.
-    fn places(&self, catalog: &Catalog, directory: &[u8]) -> Result<Vec<BlockPlace>, RecoveryError> {
+    fn places(&self, catalog: &Catalog, directory: &[u8]) -> Result<Vec<BlockEntry>, RecoveryError> {
         let (mut places, mut rest) = (Vec::new(), directory);
         while !rest.is_empty() {
             let is_there = rest.len() >= PLACE;
@@ -279,7 +279,7 @@ impl ImageFile {
             };
             let first = key_at(&place[PLACE..]);
             let (offset, table, rows) = (u64_at(place, 0), TableId(u16_at(place, 8)), u32_at(place, 12));
-            places.push(BlockPlace { offset, table, rows, first });
+            places.push(BlockEntry { offset, table, rows, first });
             rest = behind;
         }
         Ok(places)

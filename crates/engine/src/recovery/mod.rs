@@ -38,7 +38,7 @@ use liger_pod::plan::PartitionId;
 use crate::catalog::Catalog;
 use crate::files::segment_name;
 use crate::log::scan::{Marks, Scan};
-use crate::log::segment::Place;
+use crate::log::segment::LogPosition;
 use directory::{Directory, are_in_order, read_whole, replace};
 use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 
@@ -157,7 +157,7 @@ impl HostFiles {
         match self.segments.is_empty() {
             true => (self.manifest.first_segment, 0),
             false => {
-                let Place { segment, byte } = self.read().end.at();
+                let LogPosition { segment, byte } = self.read().end.at();
                 debug_assert!(segment >= self.manifest.first_segment, "its log ends in {segment}");
                 (segment + 1, byte)
             }
@@ -299,7 +299,7 @@ impl Plan {
 
 /// Where a host's log ends.
 fn end_of(files: &HostFiles) -> FileByte {
-    let Place { segment, byte } = files.read().end.at();
+    let LogPosition { segment, byte } = files.read().end.at();
     FileByte::new(files.manifest.host, segment_name(segment), byte)
 }
 

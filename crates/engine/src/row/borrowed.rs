@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
 
-use crate::protocol::places::{Listed, Places};
+use crate::protocol::index_map::{IndexMap, Listed};
 use crate::tables::key::Key;
 use crate::txn::TableId;
 
@@ -34,7 +34,7 @@ pub(super) struct Borrowed {
     /// By name.
     rows: Listed<(TableId, PartitionId, Key), ForeignRow>,
     /// Where rows are among them, by address.
-    addresses: Places<TupleAddr>,
+    addresses: IndexMap<TupleAddr>,
 }
 
 impl Borrowed {

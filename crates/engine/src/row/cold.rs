@@ -56,7 +56,7 @@ struct Wanted {
 }
 
 /// Where a span is: partition, table and number.
-type Place = (PartitionId, TableId, usize);
+type SpanId = (PartitionId, TableId, usize);
 
 /// What a host has still to make of its rows.
 #[derive(Default)]
@@ -66,9 +66,9 @@ pub(super) struct Restoring {
     total_bytes: AtomicU64,
     made_bytes: AtomicU64,
     /// Where whoever makes the spans that nobody wants goes on.
-    next: Latch<Place>,
+    next: Latch<SpanId>,
     /// Spans that could not be made, and why.
-    failed: Latch<BTreeMap<Place, RecoveryError>>,
+    failed: Latch<BTreeMap<SpanId, RecoveryError>>,
 }
 
 /// How far a restart has come in making rows.
@@ -205,7 +205,7 @@ impl Rows {
         }
         let from = *self.restoring.next.lock(cx);
         let Some((place, wanted)) = self.next_cold(cx, from, |partition| self.holds(partition)) else {
-            *self.restoring.next.lock(cx) = Place::default();
+            *self.restoring.next.lock(cx) = SpanId::default();
             // Partitions may have come meanwhile, before the place where it was.
             let is_stuck = !self.restoring.failed.lock(cx).is_empty();
             return Ok(if is_stuck { RestoreStep::Stuck } else { RestoreStep::Worked });
@@ -337,7 +337,7 @@ impl Rows {
     /// What could not be made, in words.
     pub(super) fn unrestored<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
         let failed = self.restoring.failed.lock(cx);
-        let told = |((partition, table, _), why): (&Place, &RecoveryError)| {
+        let told = |((partition, table, _), why): (&SpanId, &RecoveryError)| {
             format!("cannot restore rows of table {table}, partition {partition}: {why}")
         };
         failed.iter().map(told).collect()
@@ -366,7 +366,7 @@ impl Rows {
         those: impl Fn(PartitionId) -> bool,
         mut turn: impl FnMut(),
     ) -> Result<(), RecoveryError> {
-        let (mut from, mut failed) = (Place::default(), None);
+        let (mut from, mut failed) = (SpanId::default(), None);
         while let Some((place, wanted)) = self.next_cold(cx, from, &those) {
             let (partition, table, span) = place;
             if let Err(why) = self.make_span(cx, (partition, table), &wanted) {
@@ -382,9 +382,9 @@ impl Rows {
     fn next_cold<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        from: Place,
+        from: SpanId,
         those: impl Fn(PartitionId) -> bool,
-    ) -> Option<(Place, Wanted)> {
+    ) -> Option<(SpanId, Wanted)> {
         for partition in self.plan.partitions().skip(from.0.index()).filter(|p| those(*p)) {
             for table in self.relations().map(|relation| relation.id) {
                 let part = self.part(cx, (partition, table));

@@ -11,7 +11,7 @@ use super::leaving::Name;
 use super::shared::{DELETED, SharedRows, row_start};
 use super::work::{Spot, Work};
 use crate::catalog::At;
-use crate::method::Place;
+use crate::method::RowLocation;
 use crate::protocol::workspace::Change;
 use crate::tables::record::Patches;
 
@@ -172,7 +172,7 @@ fn write_through<F: Fabric>(
     (shared, block): (SharedRows, DataAddr),
     key_words: usize,
     llsn: u64,
-    change: &Change<Place>,
+    change: &Change<RowLocation>,
     patches: &Patches,
     images: &[u8],
 ) {

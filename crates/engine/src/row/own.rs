@@ -16,7 +16,7 @@ use super::moves::sentinel_key;
 use super::partition::{Mode, RowId, TablePart};
 use super::work::{Spot, Work, own_place};
 use crate::catalog::At;
-use crate::method::Place;
+use crate::method::RowLocation;
 use crate::protocol::failure::tree_error;
 use crate::protocol::relational::Flow;
 use crate::protocol::workspace::Visitor;
@@ -233,7 +233,7 @@ impl<F: Fabric> Work<'_, '_, F> {
     }
 
     /// Marks a row of this host as deleted by its writer, or takes the mark away.
-    pub(super) fn flag_own(&mut self, place: Place, deleted: bool) {
+    pub(super) fn flag_own(&mut self, place: RowLocation, deleted: bool) {
         let Spot::Own { partition, table, row } = Spot::of(place) else { unreachable!("a row of this host") };
         self.host.part(self.cx, (partition, table)).set_flag(row, RowFlags::DELETED, deleted);
     }

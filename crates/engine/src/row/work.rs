@@ -12,7 +12,7 @@ use super::parking::Hold;
 use super::partition::{Mode, RowId};
 use super::rows::{Rows, is_rows};
 use crate::catalog::At;
-use crate::method::{Ahead, Holds, Place, Running, Seat, Transacts, Tries, TxnState, View};
+use crate::method::{Ahead, Holds, RowLocation, Running, Seat, Transacts, Tries, TxnState, View};
 use crate::protocol::relational::{Flow, InDram};
 use crate::protocol::workspace::Visitor;
 use crate::tables::key::{Key, KeyRange};
@@ -33,15 +33,15 @@ pub(super) enum Spot {
 impl Spot {
     /// What a place says, if it is a row's.
     #[inline]
-    pub(super) fn of_row(place: Place) -> Option<Self> {
+    pub(super) fn of_row(place: RowLocation) -> Option<Self> {
         (place.method == MethodId::ROWS).then(|| Self::of(place))
     }
 
     /// What a row's place says.
     #[inline]
-    pub(super) fn of(place: Place) -> Self {
+    pub(super) fn of(place: RowLocation) -> Self {
         debug_assert_eq!(place.method, MethodId::ROWS, "a row's place");
-        let Place { table, partition, number, .. } = place;
+        let RowLocation { table, partition, number, .. } = place;
         match number & FOREIGN {
             0 => Self::Own { partition, table, row: number as RowId },
             _ => Self::Foreign((number & !FOREIGN) as usize),
@@ -51,17 +51,17 @@ impl Spot {
 
 /// The place of a row in a partition of this host.
 #[inline]
-pub(super) fn own_place((partition, table): (PartitionId, TableId), row: RowId) -> Place {
-    Place { table, partition, method: MethodId::ROWS, number: row.into() }
+pub(super) fn own_place((partition, table): (PartitionId, TableId), row: RowId) -> RowLocation {
+    RowLocation { table, partition, method: MethodId::ROWS, number: row.into() }
 }
 
 impl ForeignRow {
     /// The place of the row, which is the transaction's number `i` of other hosts.
     #[inline]
-    pub(super) fn place(&self, i: usize) -> Place {
+    pub(super) fn place(&self, i: usize) -> RowLocation {
         debug_assert!((i as u64) < FOREIGN, "a transaction holds fewer rows");
         let Self { table, partition, .. } = *self;
-        Place { table, partition, method: MethodId::ROWS, number: FOREIGN | i as u64 }
+        RowLocation { table, partition, method: MethodId::ROWS, number: FOREIGN | i as u64 }
     }
 }
 
@@ -77,7 +77,7 @@ impl Visitor<'_> {
 /// What a transaction holds of rows.
 pub struct RowsHeld {
     /// Every row held, once.
-    pub(super) held: Vec<Place>,
+    pub(super) held: Vec<RowLocation>,
     pub(super) foreign: Borrowed,
     pub(super) scratch: Vec<u8>,
     /// While it is parked: what it has of each row that it holds.
@@ -97,7 +97,7 @@ impl Holds for RowsHeld {
     }
 
     fn memory(&self) -> usize {
-        self.held.capacity() * size_of::<Place>() + self.scratch.capacity()
+        self.held.capacity() * size_of::<RowLocation>() + self.scratch.capacity()
     }
 
     fn forget_memory(&mut self) {
@@ -224,7 +224,7 @@ impl Transacts for Rows {
         })
     }
 
-    fn mark_deleted<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut RowsHeld), place: Place) {
+    fn mark_deleted<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut RowsHeld), place: RowLocation) {
         if self.owns(place.partition) {
             self.at_work(txn).flag_own(place, true);
         }

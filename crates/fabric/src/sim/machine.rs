@@ -10,12 +10,12 @@
 use std::collections::BTreeMap;
 use std::panic::Location;
 
+use super::call_sites::CallSites;
 use super::config::{Adversary, KillAt, Mode, SimConfig};
 use super::coroutine::End;
 use super::explain::{Actor, By, Recent, Rule, Verb, Violation};
 use super::incoherent::{CrashDomain, Incoherent};
 use super::network::Network;
-use super::places::Places;
 use super::remote::Adapter;
 use super::report::{HostReport, Outcome, Report, TimeUse};
 use super::rules::{Broken, Rules};
@@ -115,7 +115,7 @@ pub(crate) struct State {
     /// See `SimConfig::ends_show`.
     pub ends_show: bool,
     recent: Recent,
-    pub places: Places,
+    pub call_sites: CallSites,
 }
 
 impl State {
@@ -175,7 +175,7 @@ impl State {
             spared: false,
             ends_show: config.ends_show,
             recent: Recent::new(),
-            places: Places::new(),
+            call_sites: CallSites::new(),
             adversary,
             config,
         }
@@ -244,7 +244,7 @@ impl State {
             return false;
         }
         if let Memory::Incoherent(_) = self.memory {
-            self.places.note(me, host, (self.hosts[host].verbs, self.step), verb, location);
+            self.call_sites.note(me, host, (self.hosts[host].verbs, self.step), verb, location);
         }
         if !self.kills.is_empty() {
             self.planned_kills();
@@ -573,10 +573,10 @@ impl State {
                 Memory::Incoherent(_) => TimeUse::default(),
                 Memory::Timed(memory) => memory.time_use(),
             },
-            sites: self.places.sites(),
-            steps_asked: self.places.steps_asked(),
-            reached: self.places.reached(),
-            listed: self.places.listed(),
+            sites: self.call_sites.sites(),
+            steps_asked: self.call_sites.steps_asked(),
+            reached: self.call_sites.reached(),
+            listed: self.call_sites.listed(),
             hosts: self.hosts.clone(),
         }
     }

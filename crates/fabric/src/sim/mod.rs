@@ -34,6 +34,7 @@
 
 use crate::fabric::Fabric;
 mod bells;
+mod call_sites;
 mod config;
 mod coroutine;
 mod disk_calls;
@@ -42,7 +43,6 @@ mod explore;
 mod incoherent;
 mod machine;
 mod network;
-mod places;
 mod remote;
 mod report;
 mod rules;
@@ -58,11 +58,11 @@ use std::rc::Rc;
 pub use crate::profile::{
     Cache, Compute, Hwcc, Memory, Net, Pcc, Profile, ProfileError, Quantity, Rdma, Wait,
 };
+pub use call_sites::Listed;
 pub use config::{Adversary, Kill, KillAt, Mode, SimConfig};
 pub use explain::{Actor, Rule, Site, Verb, Violation};
 pub use explore::{Exploration, explore};
 pub use incoherent::CrashDomain;
-pub use places::Listed;
 pub use report::{HostReport, Outcome, Report, TimeUse};
 pub(crate) use schedule::Random;
 pub use schedule::Scheduler;
@@ -302,7 +302,7 @@ impl Sim {
 
     /// From now on the report lists every verb of these hosts (bit h for host h), and of no others.
     pub fn list_verbs(&self, hosts: u16) {
-        self.state.borrow_mut().places.list(hosts);
+        self.state.borrow_mut().call_sites.list(hosts);
     }
 
     /// Which life of a host this is, from 1: what its processes are named by.

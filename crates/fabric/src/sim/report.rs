@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::call_sites::Listed;
 use super::explain::{Actor, Site, Violation};
-use super::places::Listed;
 use crate::cx::{HostId, WorkerId};
 use crate::fabric::Work;
 

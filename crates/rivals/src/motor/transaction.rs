@@ -157,7 +157,7 @@ impl<'h, F: Fabric> MotorTxn<'h, F> {
 impl<'h, F: Fabric> Relational for MotorTxn<'h, F> {
     type Fabric = F;
     type Host = MotorHost;
-    type Place = u32;
+    type Location = u32;
 
     fn host<'a>(&self) -> &'a MotorHost
     where

@@ -21,7 +21,7 @@ use liger_fabric::{Fabric, HostId, Work};
 
 use super::message::{Action, Effect, MESSAGE_OVERHEAD};
 use super::rules::Protocol;
-use super::transaction::{PartTxn, Place};
+use super::transaction::{PartTxn, RowLocation};
 use crate::sundial::{Ending, rests_on_reads};
 use liger_engine::TxnError;
 
@@ -134,7 +134,7 @@ impl<F: Fabric> PartTxn<'_, F> {
         let (mut room, mut any) = (most, false);
         let work = &mut self.core.work;
         for change in work.changes.iter() {
-            let Place::Far(i) = change.place else { continue };
+            let RowLocation::Far(i) = change.place else { continue };
             let row = &self.fetched[i as usize];
             if row.host != host {
                 continue;
@@ -174,7 +174,7 @@ impl<F: Fabric> PartTxn<'_, F> {
         let (cx, host) = (self.cx, self.host);
         let mut latched = None;
         for change in self.core.work.changes.iter() {
-            let Place::Own(i) = change.place else { continue };
+            let RowLocation::Own(i) = change.place else { continue };
             let held = &mut self.own.held[i as usize];
             // A row that was deleted and inserted again does not go.
             held.deleted = change.deleted;
@@ -199,7 +199,7 @@ impl<F: Fabric> PartTxn<'_, F> {
         let hosts = self.hosts_with_locks();
         self.far.iter_mut().for_each(|far| far.locks = false);
         let changed = |to: &HostId| {
-            let at = |place| matches!(place, Place::Far(i) if self.fetched[i as usize].host == *to);
+            let at = |place| matches!(place, RowLocation::Far(i) if self.fetched[i as usize].host == *to);
             self.core.work.changes.iter().any(|change| at(change.place))
         };
         let (awaited, others): (Vec<HostId>, Vec<HostId>) =

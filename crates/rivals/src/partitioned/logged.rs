@@ -16,7 +16,7 @@ use liger_pod::plan::Plan;
 
 use super::branch::Branch;
 use super::message::Effect;
-use super::transaction::{PartTxn, Place};
+use super::transaction::{PartTxn, RowLocation};
 use liger_engine::TxnError;
 use liger_engine::log::branch::BranchHead;
 use liger_engine::log::record::{Op, RecordWriter, first_of};
@@ -123,8 +123,8 @@ impl<F: Fabric> PartTxn<'_, F> {
         let Some(log) = &host.log else { return Ok(()) };
         let lasting = || self.core.work.changes.iter().filter(|change| !(change.is_new && change.deleted));
         let prepared = lasting().fold(0, |hosts, change| match change.place {
-            Place::Far(i) => hosts | 1 << self.fetched[i as usize].host.0,
-            Place::Own(_) => hosts,
+            RowLocation::Far(i) => hosts | 1 << self.fetched[i as usize].host.0,
+            RowLocation::Own(_) => hosts,
         });
         if cx.sabotaged("partitioned.log-the-commit") {
             return Ok(());
@@ -135,7 +135,7 @@ impl<F: Fabric> PartTxn<'_, F> {
         let (work, own) = (&mut self.core.work, &self.own);
         self.epoch = log.append(cx, &head, early, |record| {
             for change in work.changes.iter() {
-                let Place::Own(i) = change.place else { continue };
+                let RowLocation::Own(i) = change.place else { continue };
                 let op = match (change.is_new, change.deleted) {
                     (true, true) => continue,
                     (true, false) => Op::Insert,

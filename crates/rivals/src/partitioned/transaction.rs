@@ -20,7 +20,7 @@ use liger_engine::{Access, Announced, At, Conflict, Key, KeyRange, Relation, Tab
 
 /// Where a row is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Place {
+pub enum RowLocation {
     /// Held here, by its number in the branch.
     Own(u32),
     /// Held by another host, by its number in `fetched`.
@@ -59,7 +59,7 @@ pub struct PartTxn<'h, F: Fabric> {
     pub(super) far: Vec<Far>,
     pub(super) fetched: Listed<(TableId, Key), Fetched>,
     bytes: Vec<u8>,
-    pub(super) core: TxnCore<Place>,
+    pub(super) core: TxnCore<RowLocation>,
     /// The earliest time at which it may commit, for what it has at other hosts.
     pub(super) floor: u64,
     /// With a log: up to which epoch it must be durable for the last commit to be.
@@ -235,7 +235,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         if i >= before {
             self.core.note_read(table, key, Some(version));
         }
-        let place = (at.relation, Place::Own(i as u32));
+        let place = (at.relation, RowLocation::Own(i as u32));
         let row = (self.own.bytes(part, i), version);
         Ok(self.core.show(cx, place, key, row, visitor)?.is_some())
     }
@@ -267,7 +267,13 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
     ) -> Result<Option<ControlFlow<()>>, TxnError> {
         let row = &self.fetched[i];
         let base = &self.bytes[row.image.0..row.image.1];
-        self.core.show(self.cx, (relation, Place::Far(i as u32)), &row.key, (base, row.version), visitor)
+        self.core.show(
+            self.cx,
+            (relation, RowLocation::Far(i as u32)),
+            &row.key,
+            (base, row.version),
+            visitor,
+        )
     }
 
     fn range_own(&mut self, at: At<'_>, range: &KeyRange, visitor: &mut Visitor<'_>) -> Flow {
@@ -281,7 +287,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
             if recorded && !held.is_new {
                 found.push((held.key, held.version));
             }
-            let place = (at.relation, Place::Own(i as u32));
+            let place = (at.relation, RowLocation::Own(i as u32));
             let shown = core.show(cx, place, &held.key, (bytes, held.version), visitor)?;
             Ok(shown.unwrap_or(ControlFlow::Continue(())))
         })?;
@@ -311,7 +317,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
                 .collect();
             let mut found = Vec::new();
             for (i, (key, sent)) in kept.into_iter().zip(&rows) {
-                if self.core.is_recorded() && !self.core.is_own_insert(Place::Far(i as u32)) {
+                if self.core.is_recorded() && !self.core.is_own_insert(RowLocation::Far(i as u32)) {
                     found.push((*key, sent.version));
                 }
                 if self.show_far(at.relation, i, visitor)?.is_some_and(|flow| flow.is_break()) {
@@ -337,11 +343,11 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         let inserted = self.own.insert(cx, part, at.ids(), key)?;
         match inserted {
             Inserted::Made(i) => {
-                self.core.work.begin_insert(Place::Own(i as u32), table, key, Some(bytes));
+                self.core.work.begin_insert(RowLocation::Own(i as u32), table, key, Some(bytes));
                 Ok(true)
             }
             Inserted::Taken(i) => {
-                if self.core.work.revive(Place::Own(i as u32), bytes) {
+                if self.core.work.revive(RowLocation::Own(i as u32), bytes) {
                     return Ok(true);
                 }
                 if i >= before {
@@ -360,13 +366,13 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         bytes: &[u8],
     ) -> Result<bool, TxnError> {
         if let Some(i) = self.fetched(relation.id, key) {
-            return Ok(self.core.work.revive(Place::Far(i as u32), bytes));
+            return Ok(self.core.work.revive(RowLocation::Far(i as u32), bytes));
         }
         self.take_row(owner, relation.id, key, Step::Insert)?;
         let i = self.fetched(relation.id, key).ok_or(Conflict::Moved)?;
         let made = self.fetched[i].exclusive;
         if made {
-            self.core.work.begin_insert(Place::Far(i as u32), relation.id, key, Some(bytes));
+            self.core.work.begin_insert(RowLocation::Far(i as u32), relation.id, key, Some(bytes));
         }
         Ok(made)
     }
@@ -375,7 +381,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
 impl<'h, F: Fabric> Relational for PartTxn<'h, F> {
     type Fabric = F;
     type Host = PartHost;
-    type Place = Place;
+    type Location = RowLocation;
 
     fn host<'a>(&self) -> &'a PartHost
     where
@@ -384,7 +390,7 @@ impl<'h, F: Fabric> Relational for PartTxn<'h, F> {
         self.host
     }
 
-    fn core(&mut self) -> (&Cx<F>, &mut TxnCore<Place>) {
+    fn core(&mut self) -> (&Cx<F>, &mut TxnCore<RowLocation>) {
         (self.cx, &mut self.core)
     }
 
@@ -456,14 +462,16 @@ impl<'h, F: Fabric> Relational for PartTxn<'h, F> {
         let change = self.core.work.visited;
         debug_assert!(self.core.work.changes[change].key == *key && !self.core.work.changes[change].deleted);
         match self.core.work.changes[change].place {
-            Place::Own(i) => {
+            RowLocation::Own(i) => {
                 let (cx, host) = (self.cx, self.host);
                 let mut latched = host.partition(cx, at.partition);
                 let part = latched.table(at.table());
                 self.own.mark_deleted(cx, part, i as usize)?;
                 debug_assert_eq!(self.own.held[i as usize].hold, Hold::Exclusive);
             }
-            Place::Far(_) => self.take_row(self.host.owner(at.partition), at.table(), key, Step::Delete)?,
+            RowLocation::Far(_) => {
+                self.take_row(self.host.owner(at.partition), at.table(), key, Step::Delete)?
+            }
         }
         self.core.work.changes[change].deleted = true;
         Ok(())

@@ -246,7 +246,7 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
 impl<'h, F: Fabric> Relational for ShmTxn<'h, F> {
     type Fabric = F;
     type Host = ShmHost;
-    type Place = u32;
+    type Location = u32;
 
     fn host<'a>(&self) -> &'a ShmHost
     where

@@ -38,7 +38,7 @@ use liger_fabric::sim::{
 };
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
-use liger_workload::benchmark::{Benchmark, Place, Shareable, catalog_of};
+use liger_workload::benchmark::{Benchmark, Shareable, WorkerInfo, catalog_of};
 use liger_workload::driver::{Length, RunConfig, run_worker};
 use liger_workload::report::{About, EngineFigures, Report};
 use liger_workload::snapshot::{Acknowledged, Snapshot};
@@ -342,7 +342,7 @@ impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
             let partitions = self.run.partitions_of(host);
             for worker in 0..workers {
                 let (index, workers) = (worker.into(), workers.into());
-                let place = Place { partitions: &partitions, worker: index, workers };
+                let place = WorkerInfo { partitions: &partitions, worker: index, workers };
                 let workload = self.run.benchmark.worker(place);
                 let engine = Rc::clone(&self.pod.hosts()[usize::from(host)]);
                 let (stage, config) = (Rc::clone(&stage), config.clone());

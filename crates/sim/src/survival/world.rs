@@ -239,17 +239,17 @@ fn checkpointer<M: Kept>(
 }
 
 /// The place where the workers of one life find their host's engine.
-type Place<M> = Rc<RefCell<Option<Rc<Host<M>>>>>;
+type HostCell<M> = Rc<RefCell<Option<Rc<Host<M>>>>>;
 
 /// What a worker of a life does.
-type Body<M> = Box<dyn FnOnce(&Cx<Sim>, &Rc<World<M>>, &Place<M>)>;
+type Body<M> = Box<dyn FnOnce(&Cx<Sim>, &Rc<World<M>>, &HostCell<M>)>;
 
 /// The workers of one life of a host. Those of the next one start when the host has died.
 fn spawn_life<M: Kept>(
     sim: &mut Simulation,
     world: &Rc<World<M>>,
     host: HostId,
-    place: &Place<M>,
+    place: &HostCell<M>,
     again: bool,
 ) {
     let workers = world.run.rows.workers;
@@ -290,7 +290,7 @@ fn spawn_life<M: Kept>(
 }
 
 /// The engine of this life; none if it comes too late.
-fn wait<M: Kept>(cx: &Cx<Sim>, world: &World<M>, place: &Place<M>) -> Option<Rc<Host<M>>> {
+fn wait<M: Kept>(cx: &Cx<Sim>, world: &World<M>, place: &HostCell<M>) -> Option<Rc<Host<M>>> {
     loop {
         let engine = place.borrow().clone();
         if engine.is_some() || world.over.get() {
@@ -301,7 +301,7 @@ fn wait<M: Kept>(cx: &Cx<Sim>, world: &World<M>, place: &Place<M>) -> Option<Rc<
 }
 
 /// The keeper of a life; the next life begins with its join.
-fn keep<M: Kept>(cx: &Cx<Sim>, world: &Rc<World<M>>, place: &Place<M>, again: bool) {
+fn keep<M: Kept>(cx: &Cx<Sim>, world: &Rc<World<M>>, place: &HostCell<M>, again: bool) {
     if again {
         let _running = Running::new(world);
         world.bury(cx.host());

@@ -15,12 +15,26 @@ const PRIVATE: &[(&str, &str)] = &[
     ("wishes", "actions, of requests"),
 ];
 
+/// Names of types that say nothing of what the type is, and what to say, below SQL.
+const VAGUE_TYPES: &[(&str, &str)] =
+    &[("Place", "what lies there: a row's location, a log position"), ("Places", "index map")];
+
+/// True if the line declares a type of this name.
+fn declares(line: &str, name: &str) -> bool {
+    let mut words = line.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
+    let is_declared = |word: &str| matches!(word, "struct" | "enum" | "trait" | "type");
+    words.by_ref().take(5).skip_while(|word| !is_declared(word)).nth(1) == Some(name)
+}
+
 #[test]
 fn the_fields_words_are_used() {
     let below_sql = ["fabric", "pod", "store", "engine", "rivals"].map(|name| format!("crates/{name}/src/"));
     let mut breaches = Vec::new();
     for file in sources().filter(|file| below_sql.iter().any(|folder| file.path.starts_with(folder))) {
         for (number, line) in file.lines() {
+            for (name, instead) in VAGUE_TYPES.iter().filter(|(name, _)| declares(line, name)) {
+                breaches.push(format!("{}:{number}: a type `{name}`: say {instead}", file.path));
+            }
             let line = line.to_lowercase();
             for (word, instead) in PRIVATE.iter().filter(|(word, _)| has_word(&line, word)) {
                 breaches.push(format!("{}:{number}: `{word}`: say {instead}", file.path));

@@ -16,7 +16,7 @@ use super::access::{Op, Seen, Stop, damaged};
 use super::key::{Fence, Key, Target};
 
 /// Where a descent arrived.
-pub(super) struct Place {
+pub(super) struct Descent {
     /// The owner of the target at the level asked for.
     pub seen: Seen,
     /// The greatest bound left of the target that the descent passed: all keys between it and the target
@@ -31,12 +31,12 @@ pub(super) struct Place {
 
 impl<F: Fabric> Op<'_, F> {
     /// The owner of the target at `level`.
-    pub fn descend(&self, target: &Target, level: u8) -> Result<Place, Stop> {
+    pub fn descend(&self, target: &Target, level: u8) -> Result<Descent, Stop> {
         let root = self.load(self.root())?.ok_or(TreeError::NotFormatted { root: self.root() })?;
         if root.node.level < level {
             return Err(damaged(root.word.record(), "the root is below other nodes").into());
         }
-        let mut place = Place { seen: root, floor: Fence::Min, strays: vec![], leftovers: vec![] };
+        let mut place = Descent { seen: root, floor: Fence::Min, strays: vec![], leftovers: vec![] };
         loop {
             self.go_right(target, &mut place)?;
             if place.seen.node.level == level {
@@ -48,13 +48,13 @@ impl<F: Fabric> Op<'_, F> {
 
     /// The node at `level` that the routes lead to: the owner of the target or a node left of it. The level
     /// is not the root's.
-    pub fn landing(&self, target: &Target, level: u8) -> Result<Place, Stop> {
+    pub fn landing(&self, target: &Target, level: u8) -> Result<Descent, Stop> {
         let mut place = self.descend(target, level + 1)?;
         self.go_down(target, &mut place)?;
         Ok(place)
     }
 
-    fn go_down(&self, target: &Target, place: &mut Place) -> Result<(), Stop> {
+    fn go_down(&self, target: &Target, place: &mut Descent) -> Result<(), Stop> {
         let node = &place.seen.node;
         let at = node.route(target);
         if at > 0 {
@@ -64,7 +64,7 @@ impl<F: Fabric> Op<'_, F> {
         Ok(())
     }
 
-    fn go_right(&self, target: &Target, place: &mut Place) -> Result<(), Stop> {
+    fn go_right(&self, target: &Target, place: &mut Descent) -> Result<(), Stop> {
         loop {
             let node = &place.seen.node;
             match self.way(target, &place.seen) {

@@ -79,7 +79,7 @@ pub struct Neighbors {
 
 /// Where a search has ended: the first place in the leaf whose key is not less, and the row if it is equal.
 #[derive(Clone, Copy)]
-struct Place {
+struct Position {
     leaf: u32,
     at: usize,
     row: Option<u32>,
@@ -158,7 +158,7 @@ impl LocalTree {
     }
 
     #[inline(always)]
-    fn descend<const W: usize>(&self, key: &[u64], mut step: impl FnMut(u32, usize)) -> Place {
+    fn descend<const W: usize>(&self, key: &[u64], mut step: impl FnMut(u32, usize)) -> Position {
         let key: &[u64; W] = key.try_into().expect("a key of the tree's width");
         let mut node = self.root;
         for _ in 0..self.height {
@@ -167,15 +167,15 @@ impl LocalTree {
             node = slot;
         }
         let (at, row, found) = self.nodes.find(node, key);
-        Place { leaf: node, at, row: found.then_some(row) }
+        Position { leaf: node, at, row: found.then_some(row) }
     }
 
     #[inline]
-    fn place(&self, key: &[u64]) -> Place {
+    fn place(&self, key: &[u64]) -> Position {
         with_width!(self.nodes.words, W => self.descend::<W>(key, |_, _| ()))
     }
 
-    fn place_and_path(&self, key: &[u64]) -> (Place, Path) {
+    fn place_and_path(&self, key: &[u64]) -> (Position, Path) {
         let mut path = Path::new();
         let place =
             with_width!(self.nodes.words, W => self.descend::<W>(key, |node, child| path.push(node, child)));
@@ -213,7 +213,7 @@ impl LocalTree {
 
     /// The rows around `key`, with one search.
     pub fn neighbors(&self, key: &[u64]) -> Neighbors {
-        let Place { leaf, at, row: found } = self.place(key);
+        let Position { leaf, at, row: found } = self.place(key);
         let row = |cursor: Cursor| self.nodes.slot(cursor.leaf, cursor.at as usize);
         Neighbors {
             prev: self.before(leaf, at).map(row),
@@ -426,7 +426,7 @@ impl LocalTree {
     /// Removes a key and returns its row.
     pub fn remove(&mut self, key: &[u64]) -> Option<u32> {
         let (place, path) = self.place_and_path(key);
-        let Place { leaf, at, row } = place;
+        let Position { leaf, at, row } = place;
         let row = row?;
         self.nodes.remove(leaf, at, at);
         if let (Some(points), &[word]) = (&mut self.points, key) {

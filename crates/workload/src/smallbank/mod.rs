@@ -18,7 +18,7 @@ use liger_engine::{Key, NewRow, TableId, TableSchema, table};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::benchmark::{Benchmark, Place, Shareable, Verdict, catalog_of};
+use crate::benchmark::{Benchmark, Shareable, Verdict, WorkerInfo, catalog_of};
 use crate::snapshot::{Acknowledged, Snapshot};
 use workload::SmallBankWorker;
 
@@ -182,9 +182,9 @@ impl Benchmark for SmallBank {
 
     /// # Panics
     /// When the parameters do not validate.
-    fn worker(&self, place: Place<'_>) -> SmallBankWorker {
+    fn worker(&self, info: WorkerInfo<'_>) -> SmallBankWorker {
         self.validate().expect("parameters that were checked");
-        SmallBankWorker { tables: self.tables(), bank: *self, homes: place.partitions.to_vec() }
+        SmallBankWorker { tables: self.tables(), bank: *self, homes: info.partitions.to_vec() }
     }
 
     fn check(&self, snapshot: &dyn Snapshot, told: Acknowledged<'_>) -> Verdict {

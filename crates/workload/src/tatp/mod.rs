@@ -21,7 +21,7 @@ use liger_engine::{IndexId, NewRow, TableId, TableSchema};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::benchmark::{Benchmark, Place, Shareable, Verdict, catalog_of};
+use crate::benchmark::{Benchmark, Shareable, Verdict, WorkerInfo, catalog_of};
 use crate::snapshot::{Acknowledged, Snapshot};
 use workload::TatpWorker;
 
@@ -154,9 +154,9 @@ impl Benchmark for Tatp {
 
     /// # Panics
     /// When the parameters do not validate.
-    fn worker(&self, place: Place<'_>) -> TatpWorker {
+    fn worker(&self, info: WorkerInfo<'_>) -> TatpWorker {
         self.validate().expect("parameters that were checked");
-        TatpWorker { tables: self.tables(), tatp: *self, homes: place.partitions.to_vec() }
+        TatpWorker { tables: self.tables(), tatp: *self, homes: info.partitions.to_vec() }
     }
 
     fn check(&self, snapshot: &dyn Snapshot, told: Acknowledged<'_>) -> Verdict {

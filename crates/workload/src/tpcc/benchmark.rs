@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use liger_engine::{NewRow, TableId, TableSchema};
 use serde::{Deserialize, Serialize};
 
-use crate::benchmark::{Benchmark, Place, Shareable, Verdict, catalog_of};
+use crate::benchmark::{Benchmark, Shareable, Verdict, WorkerInfo, catalog_of};
 use crate::snapshot::{Acknowledged, Snapshot};
 use crate::tpcc::check::check;
 use crate::tpcc::generate::Homes;
@@ -112,10 +112,10 @@ impl Benchmark for Tpcc {
         Shareable { rows: stock + customers, entries: customers, bytes: 600 * stock + 1100 * customers }
     }
 
-    fn worker(&self, place: Place<'_>) -> TpccWorker {
-        let mut own: Vec<i16> = place.partitions.iter().map(|p| self.warehouse_of(*p)).collect();
+    fn worker(&self, info: WorkerInfo<'_>) -> TpccWorker {
+        let mut own: Vec<i16> = info.partitions.iter().map(|p| self.warehouse_of(*p)).collect();
         own.sort_unstable();
-        let homes = self.homes.pick(&own, place.worker, place.workers);
+        let homes = self.homes.pick(&own, info.worker, info.workers);
         let Self { scale, seed: database_seed, mix, remote, .. } = *self;
         TpccWorker { tables: self.tables(), scale, database_seed, mix, remote, homes }
     }

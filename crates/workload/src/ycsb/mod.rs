@@ -23,7 +23,7 @@ use liger_engine::{NewRow, TableId, TableSchema};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::benchmark::{Benchmark, Place, Shareable, Verdict, catalog_of};
+use crate::benchmark::{Benchmark, Shareable, Verdict, WorkerInfo, catalog_of};
 use crate::snapshot::{Acknowledged, Snapshot};
 use row::{PAYLOAD, Placing, usertable};
 use workload::YcsbWorker;
@@ -233,10 +233,10 @@ impl Benchmark for Ycsb {
 
     /// # Panics
     /// When the parameters do not validate.
-    fn worker(&self, place: Place<'_>) -> YcsbWorker {
+    fn worker(&self, info: WorkerInfo<'_>) -> YcsbWorker {
         self.validate().expect("parameters that were checked");
-        let worker = (place.worker as u32, place.workers as u32);
-        let homes = place.partitions.iter().copied().filter(|partition| *partition < self.homes).collect();
+        let worker = (info.worker as u32, info.workers as u32);
+        let homes = info.partitions.iter().copied().filter(|partition| *partition < self.homes).collect();
         YcsbWorker { table: self.table(), ycsb: *self, homes, worker }
     }
 

@@ -25,11 +25,11 @@ impl Dice {
 struct Log {
     segments: Vec<Vec<u8>>,
     /// Versions of its records, in order, with where the frame of each ends.
-    records: Vec<(u64, Place)>,
+    records: Vec<(u64, LogPosition)>,
     /// What the last frame knew to be on storage.
-    synced: Place,
+    synced: LogPosition,
     /// Where each frame starts and ends, and what it knew to be on storage.
-    frames: Vec<(Place, Place, Place)>,
+    frames: Vec<(LogPosition, LogPosition, LogPosition)>,
     last_mark: u64,
 }
 
@@ -44,8 +44,8 @@ fn frames_of(number: u32) -> Frames {
     Frames::of(POD, HOST, number)
 }
 
-fn place(segments: &[Vec<u8>]) -> Place {
-    Place { segment: segments.len() as u32 - 1, byte: segments.last().expect("one").len() as u64 }
+fn place(segments: &[Vec<u8>]) -> LogPosition {
+    LogPosition { segment: segments.len() as u32 - 1, byte: segments.last().expect("one").len() as u64 }
 }
 
 fn generate(seed: u64) -> Log {
@@ -53,12 +53,12 @@ fn generate(seed: u64) -> Log {
     let mut log = Log {
         segments: vec![head(0, 0)],
         records: Vec::new(),
-        synced: Place::default(),
+        synced: LogPosition::default(),
         frames: Vec::new(),
         last_mark: 0,
     };
     let (mut positions, mut writer, mut version) = ([0u64; 3], RecordWriter::default(), first_of(1));
-    let mut known = Place::default();
+    let mut known = LogPosition::default();
     for epoch in 1..=3 + dice.below(12) {
         for _ in 0..dice.below(4) {
             let worker = dice.below(3) as u8;
@@ -106,13 +106,13 @@ fn generate(seed: u64) -> Log {
     log
 }
 
-fn mark(epoch: u64, synced: Place) -> Frame<'static> {
+fn mark(epoch: u64, synced: LogPosition) -> Frame<'static> {
     let kind = FrameKind::Mark { epoch, pod_durable: epoch.saturating_sub(1) };
     Frame { kind, synced, payload: &[] }
 }
 
 /// A frame at `position` of a stream, whose first record begins at byte `first` of it.
-fn records(worker: u8, (position, first): (u64, usize), synced: Place, payload: &[u8]) -> Frame<'_> {
+fn records(worker: u8, (position, first): (u64, usize), synced: LogPosition, payload: &[u8]) -> Frame<'_> {
     let first = first as u32;
     Frame { kind: FrameKind::Records { worker, incarnation: 5, position, first }, synced, payload }
 }
@@ -134,13 +134,13 @@ fn read(segments: &[Vec<u8>]) -> (Scan, Vec<u64>) {
 
 /// Reads a log of which bytes from `first` on may have changed: records before are all there, nothing is
 /// shown that was not written, and what the last frame knew to be on storage is not lost silently.
-fn check(log: &Log, changed: &[Vec<u8>], first: Place, what: &str) {
+fn check(log: &Log, changed: &[Vec<u8>], first: LogPosition, what: &str) {
     let (scan, seen) = read(changed);
     let written: Vec<u64> = log.records.iter().map(|(version, _)| *version).collect();
     assert!(written.starts_with(&seen), "{what}: {seen:x?} of {written:x?}");
     let before = log.records.iter().filter(|(_, end)| *end <= first).count();
     assert!(seen.len() >= before, "{what}: {} records, {before} are intact; {:?}", seen.len(), scan.end);
-    let is_same = |start: Place, end: Place| {
+    let is_same = |start: LogPosition, end: LogPosition| {
         let (segment, range) = (start.segment as usize, start.byte as usize..end.byte as usize);
         changed[segment].get(range.clone()) == Some(&log.segments[segment][range])
     };
@@ -180,12 +180,12 @@ fn any_flipped_bit_is_found_where_it_is() {
         for byte in 0..segment.len() {
             let mut changed = log.segments.clone();
             changed[number][byte] ^= 1 << (byte % 8);
-            let first = Place { segment: number as u32, byte: byte as u64 };
+            let first = LogPosition { segment: number as u32, byte: byte as u64 };
             check(&log, &changed, first, &format!("bit of byte {byte} of segment {number}"));
             let (scan, _) = read(&changed);
             let at = scan.end.at();
             assert_eq!((at.segment, at.byte <= byte as u64), (number as u32, true), "{:?}", scan.end);
-            let is_known = Place { byte: byte as u64, ..at } < log.synced;
+            let is_known = LogPosition { byte: byte as u64, ..at } < log.synced;
             assert_eq!(matches!(scan.end, End::Damaged { .. }), is_known, "byte {byte}: {:?}", scan.end);
         }
     }
@@ -229,7 +229,7 @@ fn random_damage_never_loses_what_was_known_to_be_on_storage() {
         };
         let (old, new) = (&log.segments[number as usize], &changed[number as usize]);
         let same = old.iter().zip(new).take_while(|(old, new)| old == new).count();
-        let first = Place { segment: number, byte: same as u64 };
+        let first = LogPosition { segment: number, byte: same as u64 };
         check(&log, &changed, first, &format!("seed {seed}: {what}"));
     }
 }
@@ -261,7 +261,7 @@ fn a_torn_end_that_recovery_has_judged_stays_one() {
     let last = log.segments.len() - 1;
     let end = log.segments[last].len() as u64;
     log.segments[last].extend_from_slice(&[0xee; 100]);
-    let at = Place { segment: last as u32, byte: end };
+    let at = LogPosition { segment: last as u32, byte: end };
     assert_eq!(read(&log.segments).0.end, End::Torn { at, why: "its magic number is 0xeeeeeeee".to_owned() });
     log.segments.push(head(last as u32 + 1, end));
     put(&mut log, mark(99, at));
@@ -300,7 +300,7 @@ fn lives_that_died_before_their_segments_had_heads_are_passed_over() {
 
 #[test]
 fn streams_and_marks_go_on_where_they_were() {
-    let none = Place::default();
+    let none = LogPosition::default();
     let mark = |epoch, pod_durable| Frame {
         kind: FrameKind::Mark { epoch, pod_durable },
         synced: none,
@@ -337,16 +337,20 @@ fn a_log_may_begin_within_a_record_and_a_later_life_ships_again() {
     let mut scanner = Scanner::new(POD, HOST);
     let mut seen = Vec::new();
     let mut first = SegmentHead { number: 4, previous_end: 77, ..HEAD }.encode().to_vec();
-    records(1, (648, one - 8), Place::default(), &stream[8..one + 16]).encode(frames_of(4), &mut first);
+    records(1, (648, one - 8), LogPosition::default(), &stream[8..one + 16]).encode(frames_of(4), &mut first);
     let mut second = SegmentHead { number: 5, previous_end: first.len() as u64, ..HEAD }.encode().to_vec();
-    let mut again = records(1, (640 + one as u64, 0), Place::default(), &stream[one..]);
+    let mut again = records(1, (640 + one as u64, 0), LogPosition::default(), &stream[one..]);
     let FrameKind::Records { incarnation, .. } = &mut again.kind else { panic!("records") };
     *incarnation = 6;
     again.encode(frames_of(5), &mut second);
-    let mut show = |record: &Record<'_>, at: Place| seen.push((record.llsn() - first_of(1), at.segment));
+    let mut show =
+        |record: &Record<'_>, at: LogPosition| seen.push((record.llsn() - first_of(1), at.segment));
     scanner.segment(4, &first, &mut show);
     scanner.segment(5, &second, &mut show);
-    assert_eq!(scanner.finish().end, End::Clean { at: Place { segment: 5, byte: second.len() as u64 } });
+    assert_eq!(
+        scanner.finish().end,
+        End::Clean { at: LogPosition { segment: 5, byte: second.len() as u64 } }
+    );
     assert_eq!(seen, [(1, 4), (2, 5)]);
 }
 
@@ -356,7 +360,7 @@ fn begun_within(len: usize, fill: &[u8], torn: bool) -> Vec<u8> {
     const FRAME: usize = 64 << 10;
     let mut bytes = SegmentHead { number: 4, previous_end: 77, ..HEAD }.encode().to_vec();
     let payload: Vec<u8> = fill.iter().copied().cycle().take(FRAME).collect();
-    let (mut at, none) = (8, Place::default());
+    let (mut at, none) = (8, LogPosition::default());
     while at < len {
         records(1, (at as u64, FRAME), none, &payload).encode(frames_of(4), &mut bytes);
         at += FRAME;
@@ -386,8 +390,8 @@ fn temptations() -> Vec<(&'static str, Vec<u8>)> {
         heads.extend_from_slice(&[0; 4]);
     }
     let mut whole = Vec::new();
-    let none = Place::default();
-    let synced = Place { segment: 4, byte: 1 << 40 };
+    let none = LogPosition::default();
+    let synced = LogPosition { segment: 4, byte: 1 << 40 };
     records(1, (8, 0), synced, &[9; 16]).encode(frames_of(4), &mut whole);
     mark(1 << 30, none).encode(frames_of(4), &mut whole);
     let magic = [&b"LigF"[..], &[0; 4], &[1, 1, 5, 0], &0x0400_0000u32.to_le_bytes()].concat();
@@ -421,8 +425,8 @@ fn a_frame_that_says_wrong_where_its_record_begins_is_damage() {
     let record = writer.finish(first_of(1), 0, origin).to_vec();
     let end_of = |second: usize| {
         let mut bytes = head(0, 0);
-        records(1, (0, 0), Place::default(), &record[..16]).encode(frames_of(0), &mut bytes);
-        records(1, (16, second), Place::default(), &record[16..]).encode(frames_of(0), &mut bytes);
+        records(1, (0, 0), LogPosition::default(), &record[..16]).encode(frames_of(0), &mut bytes);
+        records(1, (16, second), LogPosition::default(), &record[16..]).encode(frames_of(0), &mut bytes);
         read(&[bytes]).0.end
     };
     assert!(matches!(end_of(record.len() - 16), End::Clean { .. }));

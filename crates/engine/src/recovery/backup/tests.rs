@@ -7,7 +7,7 @@ use liger_fabric::native::{Mapping, Native};
 use liger_fabric::{Cx, HostId, WorkerId};
 
 use super::*;
-use crate::log::segment::{Frame, Place};
+use crate::log::segment::{Frame, LogPosition};
 use crate::recovery::directory::{create_anew, replace};
 use crate::recovery::{Identity, Plan, create};
 
@@ -49,7 +49,7 @@ impl Pod {
         let head = SegmentHead { pod, host, incarnation: 1, number, generation, previous_end, mark };
         let mut bytes = head.encode().to_vec();
         for &kind in kinds {
-            Frame { kind, synced: Place::default(), payload: &[] }.encode(head.frames(), &mut bytes);
+            Frame { kind, synced: LogPosition::default(), payload: &[] }.encode(head.frames(), &mut bytes);
             if let FrameKind::Mark { epoch, .. } = kind {
                 mark = epoch;
             }

@@ -12,7 +12,7 @@ use super::explain::{Site, Verb};
 use super::machine::State;
 use crate::cx::HostId;
 
-type Place = &'static Location<'static>;
+type CallSite = &'static Location<'static>;
 
 /// One verb of a host that was listed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,7 +35,7 @@ struct Noted {
     number: u64,
     step: u64,
     verb: Verb,
-    place: Place,
+    place: CallSite,
     named: Vec<&'static str>,
 }
 
@@ -47,7 +47,7 @@ struct Known(Box<[(usize, Verb); SLOTS]>);
 
 impl Known {
     /// True if this may be the first time.
-    fn is_new(&mut self, verb: Verb, place: Place) -> bool {
+    fn is_new(&mut self, verb: Verb, place: CallSite) -> bool {
         let address = std::ptr::from_ref(place) as usize;
         let slot = &mut self.0[(address >> 3 ^ (verb as usize) << 6) % SLOTS];
         let known = *slot == (address, verb);
@@ -57,9 +57,9 @@ impl Known {
 }
 
 /// All of it.
-pub(super) struct Places {
+pub(super) struct CallSites {
     known: Known,
-    reached: BTreeMap<(usize, Verb), Place>,
+    reached: BTreeMap<(usize, Verb), CallSite>,
     site_of: BTreeMap<(usize, Verb), usize>,
     sites: Vec<(Site, u64)>,
     steps_asked: Vec<&'static str>,
@@ -70,7 +70,7 @@ pub(super) struct Places {
     asked: Vec<(usize, &'static str)>,
 }
 
-impl Places {
+impl CallSites {
     pub fn new() -> Self {
         Self {
             known: Known(Box::new([(0, Verb::Load); SLOTS])),
@@ -92,7 +92,14 @@ impl Places {
 
     /// A verb is about to happen.
     #[inline]
-    pub fn note(&mut self, worker: usize, host: usize, (number, step): (u64, u64), verb: Verb, place: Place) {
+    pub fn note(
+        &mut self,
+        worker: usize,
+        host: usize,
+        (number, step): (u64, u64),
+        verb: Verb,
+        place: CallSite,
+    ) {
         debug_assert!(host < 16, "host {host} has no bit among those that are listened to");
         if self.known.is_new(verb, place) {
             self.reached.insert((std::ptr::from_ref(place) as usize, verb), place);
@@ -114,7 +121,7 @@ impl Places {
     }
 
     /// Counts a call site that can be left out.
-    fn count(&mut self, verb: Verb, place: Place) {
+    fn count(&mut self, verb: Verb, place: CallSite) {
         let key = (std::ptr::from_ref(place) as usize, verb);
         let index = match self.site_of.get(&key) {
             Some(&index) => index,
@@ -175,10 +182,10 @@ impl Places {
 
 impl State {
     /// Counts the call site; false when it is the one to leave out.
-    pub fn site_enabled(&mut self, verb: Verb, place: Place) -> bool {
+    pub fn site_enabled(&mut self, verb: Verb, place: CallSite) -> bool {
         let enabled = !self.config.disabled_site.as_ref().is_some_and(|site| site.is(verb, place));
         if !self.quiet && !self.is_timed() {
-            self.places.count(verb, place);
+            self.call_sites.count(verb, place);
         }
         enabled
     }
@@ -187,7 +194,7 @@ impl State {
     /// often takes others' whole transactions between two verbs.
     pub fn sabotaged(&mut self, me: usize, step: &'static str) -> bool {
         if !self.quiet && !self.is_timed() {
-            self.places.ask(me, self.workers[me].host, step);
+            self.call_sites.ask(me, self.workers[me].host, step);
         }
         let left_out = self.config.sabotage == Some(step);
         if left_out && !self.quiet && !self.is_timed() {

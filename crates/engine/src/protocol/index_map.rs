@@ -12,15 +12,15 @@ use std::ops::{Deref, DerefMut};
 const LARGE: usize = 1 << 12;
 
 /// Numbers of things, by name.
-pub struct Places<K>(HashMap<K, u32, BuildHasherDefault<Mixer>>);
+pub struct IndexMap<K>(HashMap<K, u32, BuildHasherDefault<Mixer>>);
 
-impl<K> Default for Places<K> {
+impl<K> Default for IndexMap<K> {
     fn default() -> Self {
         Self(HashMap::default())
     }
 }
 
-impl<K: Hash + Eq> Places<K> {
+impl<K: Hash + Eq> IndexMap<K> {
     /// The number of a thing, if it is known.
     pub fn get(&self, name: &K) -> Option<usize> {
         self.0.get(name).map(|number| *number as usize)
@@ -46,12 +46,12 @@ impl<K: Hash + Eq> Places<K> {
 /// Things in the order in which they came, each found by its name.
 pub struct Listed<K, T> {
     list: Vec<T>,
-    places: Places<K>,
+    places: IndexMap<K>,
 }
 
 impl<K, T> Default for Listed<K, T> {
     fn default() -> Self {
-        Self { list: Vec::new(), places: Places::default() }
+        Self { list: Vec::new(), places: IndexMap::default() }
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn things_are_found_until_they_are_forgotten() {
-        let mut places = Places::default();
+        let mut places = IndexMap::default();
         for n in 0..20_000u64 {
             assert_eq!(places.get(&(n % 3, n)), None);
             places.put((n % 3, n), n as usize);
