@@ -62,7 +62,7 @@ pub enum Order {
     /// Wait until everything that was committed is on storage.
     Sync,
     /// Let mail and reclamation come to rest.
-    Settle,
+    Quiesce,
     /// Check the engine's invariants.
     Check,
     /// Hand over all rows of a table.
@@ -152,7 +152,7 @@ pub enum Answer {
         figures: Box<EngineFigures>,
     },
     /// The host is at rest.
-    Settled {
+    Quiesced {
         /// Retired memory that still waits for others.
         backlog: u64,
         /// What the engine says about its memory.

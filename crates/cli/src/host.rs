@@ -382,7 +382,7 @@ impl<M: HostMemory> Serving<M> {
                 Ok(self.run_bench(&bench, seconds))
             }
             Order::Sync => self.sync(),
-            Order::Settle => Ok(self.benched().settle()),
+            Order::Quiesce => Ok(self.benched().quiesce()),
             Order::Check => self.benched().check(),
             Order::Dump { table } => self.benched().dump(TableId(table)),
             Order::Join { .. }

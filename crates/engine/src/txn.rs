@@ -433,7 +433,7 @@ pub trait Session {
             match self.attempt(&mut body) {
                 Err(TxnError::Conflict(_)) => self.back_off(conflicts),
                 Ok(result) => {
-                    self.settle()?;
+                    self.wait_durable()?;
                     return Ok(result);
                 }
                 ended => return ended,
@@ -446,7 +446,7 @@ pub trait Session {
     ///
     /// # Errors
     /// As [`Session::is_durable`].
-    fn settle(&mut self) -> Result<(), TxnError> {
+    fn wait_durable(&mut self) -> Result<(), TxnError> {
         // In the ring, a record survives its host: nothing to wait for at the lower levels.
         let mut turn = 0;
         while self.durability() == Durability::Storage && !self.is_durable(self.ticket())? {

@@ -41,8 +41,8 @@ pub const COUNTERS: u64 = 64;
 pub const SELFTEST_LINES: u64 = 4;
 
 const LINE_BYTES: u64 = LINE as u64;
-/// Lines of sync words in which hosts say what they have settled of one dead host: a word for each host.
-const SETTLED_LINES_PER_HOST: u64 = 2;
+/// Lines of sync words in which hosts say what they have resolved of one dead host: a word for each host.
+const RESOLVED_LINES_PER_HOST: u64 = 2;
 /// Lines of sync words in which hosts say which heartbeat of one host has stood still for too long: a word
 /// for each host.
 const SUSPICION_LINES_PER_HOST: u64 = 2;
@@ -56,7 +56,7 @@ pub(crate) const RETIRE_ENTRY_BYTES: u64 = 16;
 const MAX_SYNC_BYTES: u64 = 8 << 32;
 
 // Lines with a word for each host have room for all; a chunk of words is whole lines.
-const _: () = assert!(MAX_HOSTS as u64 * 8 <= SETTLED_LINES_PER_HOST * LINE_BYTES);
+const _: () = assert!(MAX_HOSTS as u64 * 8 <= RESOLVED_LINES_PER_HOST * LINE_BYTES);
 const _: () = assert!(MAX_HOSTS as u64 * 8 <= SUSPICION_LINES_PER_HOST * LINE_BYTES);
 const _: () = assert!(MAX_HOSTS as u64 * 8 <= (EPOCH_LINES_PER_HOST - 2) * LINE_BYTES);
 const _: () = assert!(WORD_CHUNK_BYTES.is_multiple_of(LINE_BYTES) && SUPERBLOCK_BYTES.is_multiple_of(4096));
@@ -256,8 +256,8 @@ pub enum Part {
     Controller,
     /// One sync line per host (`membership`).
     Membership,
-    /// A line of words for each dead host: who has settled what (`watch`).
-    Settled,
+    /// A line of words for each dead host: who has resolved what (`watch`).
+    Resolved,
     /// A line of words for each host: who has seen it silent (`watch`).
     Suspicions,
     /// A word for each partition: the host that owns it (`ownership`).
@@ -339,7 +339,7 @@ impl Plan {
         l.put(Part::SuperblockState, RegionKind::Sync, LINE_BYTES);
         l.put(Part::Controller, RegionKind::Sync, LINE_BYTES);
         l.put(Part::Membership, RegionKind::Sync, MAX_HOSTS as u64 * LINE_BYTES);
-        l.put(Part::Settled, RegionKind::Sync, hosts * SETTLED_LINES_PER_HOST * LINE_BYTES);
+        l.put(Part::Resolved, RegionKind::Sync, hosts * RESOLVED_LINES_PER_HOST * LINE_BYTES);
         l.put(Part::Suspicions, RegionKind::Sync, hosts * SUSPICION_LINES_PER_HOST * LINE_BYTES);
         l.put(Part::Owners, RegionKind::Sync, u64::from(c.partitions) * 8);
         l.put(Part::Epochs, RegionKind::Sync, (1 + hosts * EPOCH_LINES_PER_HOST) * LINE_BYTES);
@@ -434,10 +434,10 @@ impl Plan {
         self.sync(Part::Controller)
     }
 
-    /// The word in which `by` says which life of `dead` it has settled.
-    pub fn settled(&self, dead: HostId, by: HostId) -> SyncAddr {
+    /// The word in which `by` says which life of `dead` it has resolved.
+    pub fn resolved(&self, dead: HostId, by: HostId) -> SyncAddr {
         assert!(by.0 < self.config.hosts && dead.0 < self.config.hosts, "hosts {} and {}", dead.0, by.0);
-        self.sync(Part::Settled).line(u64::from(dead.0) * SETTLED_LINES_PER_HOST).word(by.0.into())
+        self.sync(Part::Resolved).line(u64::from(dead.0) * RESOLVED_LINES_PER_HOST).word(by.0.into())
     }
 
     /// The word in which `by` says which heartbeat of `of` has stood still for too long.

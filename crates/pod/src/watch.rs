@@ -4,7 +4,7 @@
 //! ```text
 //! controller's line   word 0: the accusation (see `Accusation`)
 //!                     word 1: the heir        63 = 1 | 0..8 host | 8..24 its incarnation
-//! settled words       of (dead host, by): the incarnation of the dead host that `by` has settled
+//! resolved words       of (dead host, by): the incarnation of the dead host that `by` has resolved
 //! suspicion words     of (host, by): the heartbeat of the host that stands still for too long, `by` says
 //! ```
 //!
@@ -391,20 +391,20 @@ impl Watch {
     }
 }
 
-/// Says that `by` has settled a dead life: it listens to it no more, and its own rows are free of it.
-pub fn settle<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot, by: HostId) {
-    assert_ne!(by, dead.host, "a dead host settles nothing");
-    let word = plan.settled(dead.host, by);
+/// Says that `by` has resolved a dead life: it listens to it no more, and its own rows are free of it.
+pub fn mark_resolved<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot, by: HostId) {
+    assert_ne!(by, dead.host, "a dead host resolves nothing");
+    let word = plan.resolved(dead.host, by);
     // Seen at once, behind all that was swept. Nobody else changes it.
     let _ = cx.compare_exchange(word, cx.load(word), dead.incarnation.into());
 }
 
-/// True if nobody can meet a lock of a dead life any more, but its heir: every other host has settled it, or
+/// True if nobody can meet a lock of a dead life any more, but its heir: every other host has resolved it, or
 /// is dead and owns nothing any more.
 ///
 /// # Errors
 /// [`PodError::Damaged`] when a state word makes no sense.
-pub fn is_settled<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot) -> Result<bool, PodError> {
+pub fn is_resolved<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot) -> Result<bool, PodError> {
     for host in plan.hosts().filter(|host| *host != dead.host) {
         let slot = Slot::load(cx, plan, host)?;
         let matters = match slot.state {
@@ -414,7 +414,7 @@ pub fn is_settled<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot) -> Result<bool
                 .partitions()
                 .any(|partition| Owner::load(cx, plan, partition).is_some_and(|owner| owner.host == host)),
         };
-        if matters && cx.load(plan.settled(dead.host, host)) != u64::from(dead.incarnation) {
+        if matters && cx.load(plan.resolved(dead.host, host)) != u64::from(dead.incarnation) {
             return Ok(false);
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! Each operation is run once to see which verbs the host under test calls while it happens. Then it is run
 //! again, with the same seed, for every one of these verbs and every crash domain: everything is the same up
-//! to that verb, and there the host dies. The others notice, settle, take over, change every row, and are
-//! judged like the survivors of random runs (see [`crate::survival`]).
+//! to that verb, and there the host dies. The others notice, resolve locks, take over, change every row, and
+//! are judged like the survivors of random runs (see [`crate::survival`]).
 //!
 //! * [`operations`](OPERATIONS): what is done; `staged`: who does it when;
 //! * [`survey`]: all these runs, and which call sites of the engine they killed a host at.

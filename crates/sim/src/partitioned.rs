@@ -133,7 +133,7 @@ impl PartPod {
     }
 
     fn try_check(&mut self) -> Result<Vec<String>, Box<Outcome>> {
-        while self.on_every_host(|cx, host| host.settle(cx))?.iter().any(|moved| *moved > 0) {}
+        while self.on_every_host(|cx, host| host.drain_mail(cx))?.iter().any(|moved| *moved > 0) {}
         let found = self.on_every_host(|cx, host| host.check(cx))?;
         let named = |(host, problems): (usize, Vec<String>)| {
             problems.into_iter().map(move |problem| format!("host {host}: {problem}"))

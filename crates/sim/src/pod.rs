@@ -215,7 +215,7 @@ impl<M: Kept> SimPod<M> {
         // Each round moves the epoch by one at most; a retired node needs a few, and its batch a round per
         // host.
         for _ in 0..8 + 2 * self.hosts.len() {
-            self.try_on_every_host(|cx, host| host.settle(cx))?;
+            self.try_on_every_host(|cx, host| host.quiesce(cx))?;
         }
         let all: Vec<Checked> = self.try_on_every_host(|cx, host| host.check(cx))?;
         let trusting = all.iter().map(|checked| checked.trusting_hosts).max();

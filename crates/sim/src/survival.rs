@@ -144,7 +144,7 @@ enum Follows {
     Waits,
     /// A transaction lingers: its host cannot end a takeover.
     Lingers,
-    /// Now any host but this may die: what the takeover reads of the logs should have been settled.
+    /// Now any host but this may die: what the takeover reads of the logs should be on storage.
     May(HostId),
     /// Nobody follows any more.
     Done,

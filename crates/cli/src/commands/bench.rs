@@ -254,7 +254,7 @@ fn verify(
     figures: &mut EngineFigures,
 ) -> Result<(Vec<String>, u64), Failure> {
     let phase = Phase::start("checking every row");
-    let mut failures = settle(fleet, figures)?;
+    let mut failures = quiesce(fleet, figures)?;
     for (host, answer) in fleet.order_all(|_| Order::Check, PATIENCE, |_| ())?.into_iter().enumerate() {
         let Answer::Checked { problems } = answer else { return Err(confused(&answer)) };
         failures.extend(problems.into_iter().map(|problem| format!("host {host}: {problem}")));
@@ -271,11 +271,11 @@ fn verify(
 }
 
 /// Lets the pod come to rest: what one host still had to say may wake another, so all of them twice.
-fn settle(fleet: &mut Fleet, figures: &mut EngineFigures) -> Result<Vec<String>, Failure> {
-    fleet.order_all(|_| Order::Settle, PATIENCE, |_| ())?;
+fn quiesce(fleet: &mut Fleet, figures: &mut EngineFigures) -> Result<Vec<String>, Failure> {
+    fleet.order_all(|_| Order::Quiesce, PATIENCE, |_| ())?;
     let mut failures = Vec::new();
-    for (host, answer) in fleet.order_all(|_| Order::Settle, PATIENCE, |_| ())?.into_iter().enumerate() {
-        let Answer::Settled { backlog, figures: memory } = answer else { return Err(confused(&answer)) };
+    for (host, answer) in fleet.order_all(|_| Order::Quiesce, PATIENCE, |_| ())?.into_iter().enumerate() {
+        let Answer::Quiesced { backlog, figures: memory } = answer else { return Err(confused(&answer)) };
         figures.merge(&memory);
         if backlog > 0 {
             failures.push(format!("host {host}: {backlog} retired blocks were never freed"));

@@ -35,7 +35,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(5);
 /// The pod's counter that workers meet at before they run.
 const START_COUNTER: u64 = 0;
 /// Rounds in which a host waits for others to let go of what it has retired.
-const SETTLE_ROUNDS: u32 = 200_000;
+const QUIESCE_ROUNDS: u32 = 200_000;
 
 /// What reports call the processor time of all workers in the measured time: workers never sleep, so where it
 /// is less than that time, other programs have had their processors.
@@ -64,7 +64,7 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
                 let (stats, figures) = on_bench!(bench, it => self.run(it, seconds));
                 Ok(Answer::Ran { stats: Box::new(stats), figures: Box::new(figures) })
             }
-            Order::Settle => Ok(self.settle()),
+            Order::Quiesce => Ok(self.quiesce()),
             Order::Check => self.check(),
             Order::Dump { table } => self.dump(TableId(table)),
             other => Err(format!("this is not the time for {other:?}")),
@@ -155,11 +155,11 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
     }
 
     /// Lets mail and reclamation come to rest.
-    pub(super) fn settle(&mut self) -> Answer {
+    pub(super) fn quiesce(&mut self) -> Answer {
         let (host, memory) = (self.crew.shared_engine(), self.crew.memory().clone());
         self.crew.alone(|cx, _| {
             let mut backlog = usize::MAX;
-            for _ in 0..SETTLE_ROUNDS {
+            for _ in 0..QUIESCE_ROUNDS {
                 let handled = host.stand_in(cx);
                 backlog = host.backlog(cx);
                 if handled == 0 && backlog == 0 {
@@ -169,7 +169,7 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
             }
             let mut figures = host.held(cx, host.id() == HostId(0));
             figures.more.extend(memory.tally().into_iter().map(|(name, n)| (name.to_owned(), n)));
-            Answer::Settled { backlog: backlog as u64, figures: Box::new(figures) }
+            Answer::Quiesced { backlog: backlog as u64, figures: Box::new(figures) }
         })
     }
 

@@ -14,7 +14,7 @@ use crate::method::{Dead, Method};
 use crate::recovery::RecoveryError;
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub(super) const SABOTAGE_STEPS: &[&str] = &["settle.listen-no-more"];
+pub(super) const SABOTAGE_STEPS: &[&str] = &["resolve.listen-no-more"];
 
 impl<M: Method> Host<M> {
     /// This host's part after a death: it listens to the dead host no more, frees its own rows of it, also of
@@ -22,13 +22,13 @@ impl<M: Method> Host<M> {
     ///
     /// # Errors
     /// If a record or an index is damaged.
-    pub(super) fn settle_death<F: Fabric>(
+    pub(super) fn resolve_death<F: Fabric>(
         &self,
         cx: &Cx<F>,
         slot: Slot,
         taking: &[(PartitionId, bool)],
     ) -> Result<(), RecoveryError> {
-        if !cx.sabotaged("settle.listen-no-more") {
+        if !cx.sabotaged("resolve.listen-no-more") {
             self.owners.bury(cx, &self.plan, slot);
             self.lanes.drop_before(slot.host, slot.incarnation + 1);
         }
@@ -44,7 +44,7 @@ impl<M: Method> Host<M> {
                 false => self.resolve_orphan(cx, partition, &dead)?,
             }
         }
-        watch::settle(cx, &self.plan, slot, self.me);
+        watch::mark_resolved(cx, &self.plan, slot, self.me);
         Ok(())
     }
 

@@ -54,8 +54,8 @@ pub(super) struct Keeper {
     pub closed: Vec<Slot>,
     /// The round of transactions that ended when this host last buried somebody.
     pub round: u64,
-    /// Lives that this host has settled.
-    settled: BTreeSet<(u8, u16)>,
+    /// Lives that this host has resolved.
+    resolved: BTreeSet<(u8, u16)>,
     /// Dead hosts whose partitions this one has taken over, and the epoch at which its own checkpoint must
     /// begin before they may come back.
     pub inherited: Vec<(Slot, u64)>,
@@ -67,7 +67,7 @@ pub(super) struct Keeper {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Task {
     /// Free this host's rows from its locks.
-    Settle,
+    Resolve,
     /// Take over its partitions.
     TakeOver,
 }
@@ -83,7 +83,7 @@ struct Failed {
 impl Keeper {
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot, takeover: Option<Takeover>) -> Self {
         let watch = Watch::new(cx, plan, me);
-        let (taking, settled) = (Vec::new(), BTreeSet::new());
+        let (taking, resolved) = (Vec::new(), BTreeSet::new());
         let (closed, inherited, failed) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             me,
@@ -95,7 +95,7 @@ impl Keeper {
             taking,
             closed,
             round: 0,
-            settled,
+            resolved,
             inherited,
             failed,
         }
@@ -106,9 +106,9 @@ impl Keeper {
         self.me
     }
 
-    /// How many deaths this host has settled.
-    pub fn settled_deaths(&self) -> usize {
-        self.settled.len()
+    /// How many deaths this host has resolved.
+    pub fn resolved_deaths(&self) -> usize {
+        self.resolved.len()
     }
 
     /// Whether something has failed, and is not to be tried again yet.
@@ -188,7 +188,7 @@ impl<M: Method> Host<M> {
         let told = |failed: &Failed| {
             let (dead, why) = (failed.dead.host.0, &failed.why);
             match failed.task {
-                Task::Settle => format!("cannot free rows from the locks of host {dead}: {why}"),
+                Task::Resolve => format!("cannot free rows from the locks of host {dead}: {why}"),
                 Task::TakeOver => format!("cannot take over from host {dead}: {why}"),
             }
         };
@@ -198,9 +198,9 @@ impl<M: Method> Host<M> {
         *self.troubles.lock(cx) = keeper.failed.iter().map(told).chain(unproven).collect();
     }
 
-    /// The short part of a turn: shows that this host lives, looks at the others, settles deaths, and follows
-    /// partitions to their new owners. A takeover does this all the time. Returns how much it did, and whose
-    /// heir this host is.
+    /// The short part of a turn: shows that this host lives, looks at the others, resolves the locks of the
+    /// dead, and follows partitions to their new owners. A takeover does this all the time. Returns how much
+    /// it did, and whose heir this host is.
     pub(super) fn look_around<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> (usize, Vec<Slot>) {
         let unproven = keeper.watch.unproven();
         self.beat(cx);
@@ -235,21 +235,21 @@ impl<M: Method> Host<M> {
                 // Whoever recovered it may have died before this last step.
                 watch::release(cx, &self.plan, slot);
             }
-            if keeper.settled.contains(&life) || keeper.rests(Task::Settle, &slot, cx.now_ns()) {
+            if keeper.resolved.contains(&life) || keeper.rests(Task::Resolve, &slot, cx.now_ns()) {
                 continue;
             }
-            match self.settle_death(cx, slot, &keeper.taking) {
+            match self.resolve_death(cx, slot, &keeper.taking) {
                 Ok(()) => {
-                    keeper.settled.insert(life);
+                    keeper.resolved.insert(life);
                     keeper.round = self.transactions.close_round();
-                    self.forget_failed(cx, keeper, (Task::Settle, &[slot]));
+                    self.forget_failed(cx, keeper, (Task::Resolve, &[slot]));
                 }
                 // A damaged index or record: rows stay locked, and the number unused.
-                Err(failure) => self.note_failed(cx, keeper, (Task::Settle, &[slot]), &failure),
+                Err(failure) => self.note_failed(cx, keeper, (Task::Resolve, &[slot]), &failure),
             }
             worked += 1;
         }
-        if !keeper.settled.is_empty() {
+        if !keeper.resolved.is_empty() {
             worked += self.follow(cx, keeper);
         }
         (worked, heir_of)

@@ -37,7 +37,7 @@ impl<M: Method> Host<M> {
     }
 
     /// Handles mail and reclamation until this host has nothing to do; for a pod at rest.
-    pub fn settle<F: Fabric>(&self, cx: &Cx<F>) {
+    pub fn quiesce<F: Fabric>(&self, cx: &Cx<F>) {
         while self.serve(cx) > 0 {}
         self.housekeep(cx);
     }

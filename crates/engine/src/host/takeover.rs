@@ -83,7 +83,7 @@ impl<M: Method> Host<M> {
         }
         let before = keeper.inherited.len();
         keeper.inherited.retain(|(slot, _)| {
-            if watch::is_settled(cx, &self.plan, *slot) != Ok(true) {
+            if watch::is_resolved(cx, &self.plan, *slot) != Ok(true) {
                 return true;
             }
             log.needs_nothing(cx, slot.host);
@@ -126,7 +126,7 @@ impl<M: Method> Host<M> {
         let orphans = self.orphans(cx, dead);
         keeper.taking = orphans.iter().map(|&partition| (partition, false)).collect();
         if !cx.sabotaged("takeover.sweep-orphans") {
-            // Also of those who died before: the last owner may not have lived to settle them.
+            // Also of those who died before: the last owner may not have lived to resolve their locks.
             for slot in watch::fenced(cx, &self.plan).unwrap_or_default() {
                 let dead = Dead::read(cx, &self.instance, slot)?;
                 for &partition in &orphans {
@@ -135,14 +135,14 @@ impl<M: Method> Host<M> {
             }
         }
         loop {
-            let settled = keeper.settled_deaths();
+            let resolved = keeper.resolved_deaths();
             let image_bytes = self.rebuild(cx, keeper, takeover, &orphans)?;
             self.check_still_here()?;
             self.close(&orphans);
             self.drain(cx, || self.turn(cx, keeper))?;
             // Who died meanwhile may have deleted rows here after what was read: they are gone from the
             // shared index, and only its log says so.
-            if keeper.settled_deaths() == settled || cx.sabotaged("takeover.rebuild-after-death") {
+            if keeper.resolved_deaths() == resolved || cx.sabotaged("takeover.rebuild-after-death") {
                 log.expect_images(cx, image_bytes);
                 break;
             }

@@ -22,8 +22,12 @@ use crate::tables::key::Key;
 use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] =
-    &["settle.redo-committed", "settle.only-newer-records", "settle.undo-inserts", "settle.forget-readers"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "resolve.redo-committed",
+    "resolve.only-newer-records",
+    "resolve.undo-inserts",
+    "resolve.forget-readers",
+];
 
 /// Entries of a shared index: keys, and the words of their rows.
 pub(super) type Found = Vec<(Key, TupleAddr)>;
@@ -138,7 +142,7 @@ impl Rows {
                 return resolved;
             }
         }
-        if !cx.sabotaged("settle.forget-readers") {
+        if !cx.sabotaged("resolve.forget-readers") {
             self.shared.forget_host(cx, at, host);
         }
         Resolved::Stays
@@ -162,7 +166,7 @@ impl Rows {
         if head.llsn & DELETED != 0 {
             return Resolved::Goes(head.llsn & VERSION);
         }
-        let any = cx.sabotaged("settle.only-newer-records");
+        let any = cx.sabotaged("resolve.only-newer-records");
         let last = dead.last_change(table, key).filter(|last| {
             let newer = match head.llsn & UNCOMMITTED != 0 {
                 true => last.llsn > head.llsn & VERSION,
@@ -171,11 +175,11 @@ impl Rows {
             };
             newer || any
         });
-        let last = if cx.sabotaged("settle.redo-committed") { None } else { last };
+        let last = if cx.sabotaged("resolve.redo-committed") { None } else { last };
         match last {
             Some(last) if last.op == Op::Delete => return Resolved::Goes(last.llsn),
             Some(last) => self.redo(cx, relation, block, last),
-            None if head.llsn & UNCOMMITTED != 0 && !cx.sabotaged("settle.undo-inserts") => {
+            None if head.llsn & UNCOMMITTED != 0 && !cx.sabotaged("resolve.undo-inserts") => {
                 return Resolved::Goes(0);
             }
             None => {}

@@ -504,7 +504,7 @@ impl Incoherent {
     }
 
     /// Everything reaches the shared memory and leaves the caches, and the rules start afresh.
-    pub fn settle(&mut self) {
+    pub fn quiesce(&mut self) {
         for worker in 0..self.locals.len() {
             self.drain(worker);
             self.locals[worker].pending.clear();
@@ -513,11 +513,11 @@ impl Incoherent {
             while let Some(&slot) = cache.dirty.last().or(cache.clean.last()) {
                 cache.drop_line(slot, &mut self.shared);
             }
-            debug_assert_eq!(cache.free.len(), cache.entries.len(), "a settled cache is empty");
+            debug_assert_eq!(cache.free.len(), cache.entries.len(), "a cache at rest is empty");
         }
-        debug_assert!(self.locals.iter().all(|local| local.stores.is_empty()), "settled stores are seen");
+        debug_assert!(self.locals.iter().all(|local| local.stores.is_empty()), "stores at rest are seen");
         if let Some(rules) = &mut self.rules {
-            rules.settle();
+            rules.quiesce();
         }
     }
 }

@@ -342,9 +342,9 @@ impl State {
     }
 
     /// Everything reaches the shared memory (before and after a lone worker).
-    pub fn settle(&mut self) {
+    pub fn quiesce(&mut self) {
         if let Memory::Incoherent(memory) = &mut self.memory {
-            memory.settle();
+            memory.quiesce();
         }
     }
 

@@ -170,7 +170,7 @@ impl Simulation {
     ) -> Result<R, Box<Outcome>> {
         let result = Rc::new(Cell::new(None));
         let slot = Rc::clone(&result);
-        self.state.borrow_mut().settle();
+        self.state.borrow_mut().quiesce();
         let index = self.add(host, worker, false, move |cx| slot.set(Some(body(cx))));
         assert!(!self.state.borrow().quiet, "a lone worker starts no other one");
         let stop = self.state.borrow_mut().stop.take();
@@ -179,7 +179,7 @@ impl Simulation {
         let mut state = self.state.borrow_mut();
         assert!(state.quiet, "nobody else ran beside the lone worker");
         state.quiet = false;
-        state.settle();
+        state.quiesce();
         let failure = std::mem::replace(&mut state.stop, stop);
         if self.threads[index].alive() {
             state.retire(index);

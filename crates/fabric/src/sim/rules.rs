@@ -294,7 +294,7 @@ impl Rules {
     }
 
     /// Forgets history: everybody is fresh, nothing is unpublished (after a setup).
-    pub fn settle(&mut self) {
+    pub fn quiesce(&mut self) {
         for chunk in self.chunks.iter_mut().flatten() {
             for l in chunk.iter_mut() {
                 l.owner = NO_HOST;

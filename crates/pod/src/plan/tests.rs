@@ -10,7 +10,7 @@ fn a_small_pod_of_three_hosts() {
       1000         64 Sync  SuperblockState
       1040         64 Sync  Controller
       1080       1024 Sync  Membership
-      1480        384 Sync  Settled
+      1480        384 Sync  Resolved
       1600        384 Sync  Suspicions
       1780         64 Sync  Owners
       17c0        832 Sync  Epochs

@@ -45,7 +45,7 @@ fn whose_looks_come_late_gives_others_more_time() {
 
 /// A dead host that still owns partitions may meet locks of another one: its heir sweeps them.
 #[test]
-fn a_death_is_settled_when_all_have_settled_it_who_own_something() {
+fn a_death_is_resolved_when_all_have_resolved_it_who_own_something() {
     let pod = TestPod::new(&PodConfig { partitions: 3, ..PodConfig::small(3, 1) });
     let (cx, plan) = (pod.cx(0, 0), &pod.plan);
     let become_state = |host: u8, state: HostState| {
@@ -53,25 +53,25 @@ fn a_death_is_settled_when_all_have_settled_it_who_own_something() {
         cx.store(plan.membership(slot.host), slot.encode());
     };
     let dead = Slot { state: HostState::Fenced, host: HostId(2), incarnation: 1 };
-    let is_settled = || is_settled(&cx, plan, dead).expect("intact words");
+    let is_resolved = || is_resolved(&cx, plan, dead).expect("intact words");
     become_state(0, HostState::Alive);
     become_state(1, HostState::Fenced);
     become_state(2, HostState::Fenced);
     let own =
         |host: u8, partition| Owner { host: HostId(host), incarnation: 1 }.publish(&cx, plan, partition);
     own(1, PartitionId(1));
-    assert!(!is_settled());
-    settle(&cx, plan, dead, HostId(0));
-    assert!(!is_settled(), "host 1 owns a partition, and somebody is to take it over");
+    assert!(!is_resolved());
+    mark_resolved(&cx, plan, dead, HostId(0));
+    assert!(!is_resolved(), "host 1 owns a partition, and somebody is to take it over");
     own(0, PartitionId(1));
-    assert!(is_settled(), "host 0 has it, and host 1 owns nothing");
+    assert!(is_resolved(), "host 0 has it, and host 1 owns nothing");
     own(1, PartitionId(0));
-    settle(&cx, plan, dead, HostId(1));
-    assert!(is_settled(), "host 1 had settled it before it died");
-    settle(&cx, plan, Slot { incarnation: 0, ..dead }, HostId(1));
-    assert!(!is_settled(), "an earlier life was another");
+    mark_resolved(&cx, plan, dead, HostId(1));
+    assert!(is_resolved(), "host 1 had resolved it before it died");
+    mark_resolved(&cx, plan, Slot { incarnation: 0, ..dead }, HostId(1));
+    assert!(!is_resolved(), "an earlier life was another");
     become_state(1, HostState::Recovered);
-    assert!(is_settled());
+    assert!(is_resolved());
     become_state(1, HostState::Alive);
-    assert!(!is_settled());
+    assert!(!is_resolved());
 }

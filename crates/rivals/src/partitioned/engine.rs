@@ -42,7 +42,7 @@ impl HostEngine for PartHost {
     }
 
     fn stand_in<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        let handled = self.settle(cx);
+        let handled = self.drain_mail(cx);
         self.housekeep(cx);
         handled
     }

@@ -118,7 +118,7 @@ impl PartHost {
 
     /// Handles all mail that has come to this host; for a pod whose workers have ended. Returns the number of
     /// messages handled or moved.
-    pub fn settle<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+    pub fn drain_mail<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let moved = if self.post.route.has_thread() { self.carry(cx) } else { self.serve(cx) };
         moved + self.post.trays.iter().map(|tray| self.empty(cx, tray)).sum::<usize>()
     }

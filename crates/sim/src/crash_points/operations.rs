@@ -189,7 +189,7 @@ pub const OPERATIONS: &[Operation] = &[
         ..PLAIN
     },
     Operation { name: "takeover", subject: Subject::Heir, ..A_DIES },
-    Operation { name: "settle", subject: Subject::Bystander, ..A_DIES },
+    Operation { name: "resolve", subject: Subject::Bystander, ..A_DIES },
     Operation {
         name: "rejoin",
         comes_back: Some(|a| {

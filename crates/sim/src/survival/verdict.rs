@@ -182,9 +182,9 @@ fn state(cx: &Cx<Sim>, plan: &Plan) -> (String, usize) {
     let host = |host| {
         let slot = Slot::load(cx, plan, host).expect("an intact word");
         let durable = cx.load(plan.log_line(host));
-        let settled: Vec<u64> = plan.hosts().map(|by| cx.load(plan.settled(host, by))).collect();
+        let resolved: Vec<u64> = plan.hosts().map(|by| cx.load(plan.resolved(host, by))).collect();
         format!(
-            "host {}: {:?} {}, durable {durable}, settled {settled:?}",
+            "host {}: {:?} {}, durable {durable}, resolved {resolved:?}",
             host.0, slot.state, slot.incarnation
         )
     };

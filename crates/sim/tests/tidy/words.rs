@@ -10,6 +10,8 @@ const PRIVATE: &[(&str, &str)] = &[
     ("circles", "cycles of the wait-for graph"),
     ("doom", "mark as deleted"),
     ("doomed", "deleted"),
+    ("settle", "resolve locks, wait until durable, drain mail, quiesce"),
+    ("settled", "resolved, durable, drained, at rest"),
     ("unborn", "uncommitted"),
     ("wish", "action, of a request"),
     ("wishes", "actions, of requests"),

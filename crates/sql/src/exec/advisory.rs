@@ -92,7 +92,7 @@ impl Advisory {
     }
 
     /// Gives back what is not counted any more.
-    pub(crate) fn settle(&self, host: &Arc<SqlHost>, process_id: i32) {
+    pub(crate) fn release_uncounted(&self, host: &Arc<SqlHost>, process_id: i32) {
         let mut held = self.held.borrow_mut();
         if held.is_empty() {
             return;

@@ -185,7 +185,7 @@ impl Exec<'_> {
     }
 
     /// Looks at everything that was noted. What `deferred` says so about is given back, for the commit.
-    pub(crate) fn settle_constraints(&self, deferred: &dyn Fn(&Constraint) -> bool) -> Result<Vec<Waiting>> {
+    pub(crate) fn check_constraints(&self, deferred: &dyn Fn(&Constraint) -> bool) -> Result<Vec<Waiting>> {
         let mut kept = Vec::new();
         loop {
             let noted = std::mem::take(&mut *self.waiting.borrow_mut());

@@ -108,7 +108,7 @@ impl<S: Store> LocalSession<S> {
                 out.clear();
                 Ok(true)
             })?;
-            Ok((count, exec.settle_constraints(&|constraint| self.is_deferred(constraint))?))
+            Ok((count, exec.check_constraints(&|constraint| self.is_deferred(constraint))?))
         })?;
         self.waiting.extend(waiting);
         writer.end(&mut out);
@@ -194,7 +194,7 @@ impl<S: Store> LocalSession<S> {
             reader.finish(&mut take)?;
             let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
             *exec.waiting.borrow_mut() = waiting;
-            exec.settle_constraints(&|constraint| self.is_deferred(constraint))
+            exec.check_constraints(&|constraint| self.is_deferred(constraint))
         })?;
         self.waiting.extend(waiting);
         Ok(format!("COPY {count}"))

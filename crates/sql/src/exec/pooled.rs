@@ -249,14 +249,14 @@ impl PooledSession {
     }
 
     /// Gives back its turn, if its transaction is over, and the advisory locks that the session has no more.
-    fn settle(&mut self) {
+    fn give_turn_back(&mut self) {
         if !self.own.store.has_begun() {
             self.own.store.give_back();
             if self.turn.take().is_some() {
                 self.beaten = self.beaten.saturating_sub(1);
             }
         }
-        self.own.shared.advisory.settle(&self.host, self.own.shared.process_id);
+        self.own.shared.advisory.release_uncounted(&self.host, self.own.shared.process_id);
     }
 
     fn back_off(&self, conflicts: u32) {
@@ -326,7 +326,7 @@ impl PooledSession {
             let defines = defines(own, &one.statement);
             self.with_worker(sink, defines, |own, sink| own.simple_one(one, sql, last, sink))
         };
-        self.settle();
+        self.give_turn_back();
         ran
     }
 }
@@ -422,7 +422,7 @@ impl Session for PooledSession {
             let defines = statement.is_some_and(|statement| defines(own, statement));
             self.with_worker(sink, defines, |own, sink| own.execute(portal, max_rows, last, sink))
         };
-        self.settle();
+        self.give_turn_back();
         ran
     }
 
@@ -436,7 +436,7 @@ impl Session for PooledSession {
 
     fn sync(&mut self) -> Result<()> {
         let ended = self.own().sync();
-        self.settle();
+        self.give_turn_back();
         ended
     }
 
@@ -446,7 +446,7 @@ impl Session for PooledSession {
 
     fn fail(&mut self) {
         self.own().failed();
-        self.settle();
+        self.give_turn_back();
     }
 
     fn transaction_state(&self) -> TransactionState {

@@ -169,7 +169,7 @@ impl<F: Fabric> Furnished<F> {
     }
 
     /// Waits until the last transaction is durable, without a worker.
-    fn settle(&mut self, waits: &mut dyn FnMut()) -> Result<()> {
+    fn wait_durable(&mut self, waits: &mut dyn FnMut()) -> Result<()> {
         let mut turns = 0;
         while !self.txn.is_durable(&self.cx, &self.host)? {
             turns += 1;
@@ -273,7 +273,7 @@ impl<F: Fabric + Send> Room for Furnished<F> {
         });
         self.leave();
         ended?;
-        self.settle(waits)?;
+        self.wait_durable(waits)?;
         rings.into_iter().for_each(|bell| ring(&self.cx, &self.host, bell));
         Ok(())
     }

@@ -96,7 +96,7 @@ pub(super) fn run_whole<F: Fabric>(
 }
 
 /// Waits until the last transaction is durable.
-fn settle<F: Fabric>(session: &mut RowSession<'_, F>) -> Result<()> {
+fn wait_durable<F: Fabric>(session: &mut RowSession<'_, F>) -> Result<()> {
     let ticket = session.ticket();
     let wants = session.durability() == Durability::Storage;
     let mut turns = 0;
@@ -183,7 +183,7 @@ impl Attendant<'_> {
         }
         match (&order.said, ended) {
             // Who is gone waits for nothing.
-            (Some(said), ended) => _ = said.send(ended.and_then(|()| settle(session))),
+            (Some(said), ended) => _ = said.send(ended.and_then(|()| wait_durable(session))),
             (None, Err(error)) if is_conflict(&error) => lock(&self.slots.pool).orders.push_back(order),
             (None, _) => {}
         }

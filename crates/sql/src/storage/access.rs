@@ -354,7 +354,7 @@ pub fn transact<'h, F: Fabric, R>(
         match attempt(session, &mut body) {
             Err(error) if is_conflict(&error) => session.back_off(conflicts),
             Ok(result) => {
-                session.settle()?;
+                session.wait_durable()?;
                 return Ok(result);
             }
             ended => return ended,

@@ -196,7 +196,7 @@ fn judge(dir: &PodDir, plan: Plan, lives: &[Life], kills: &[Kill]) -> Result<Sur
     let phase = Phase::start("checking every row");
     let (all, none) = (|| 0..dir.hosts(), |_| ());
     for _ in 0..2 {
-        order_all(dir, all(), |_| Order::Settle, PATIENCE, none)?;
+        order_all(dir, all(), |_| Order::Quiesce, PATIENCE, none)?;
     }
     for (host, answer) in order_all(dir, all(), |_| Order::Check, PATIENCE, none)?.into_iter().enumerate() {
         let Answer::Checked { problems } = answer else { continue };

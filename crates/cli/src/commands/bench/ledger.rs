@@ -191,7 +191,7 @@ fn verify(
     let phase = Phase::start("checking every row");
     let (all, none) = (|| 0..dir.hosts(), |_| ());
     for _ in 0..2 {
-        order_all(dir, all(), |_| Order::Settle, PATIENCE, none)?;
+        order_all(dir, all(), |_| Order::Quiesce, PATIENCE, none)?;
     }
     let mut problems = Vec::new();
     for (host, answer) in order_all(dir, all(), |_| Order::Check, PATIENCE, none)?.into_iter().enumerate() {

@@ -86,16 +86,16 @@ impl Names {
 
     /// The sync failed: some changes are durable, the others never will be.
     pub fn fail_sync(&mut self, random: &mut Random) {
-        self.settle(random);
+        self.keep_or_undo(random);
     }
 
     pub fn lose_power(&mut self, random: &mut Random) {
-        self.settle(random);
+        self.keep_or_undo(random);
         debug_assert!(self.pending.is_empty(), "without power, each change is kept or undone");
         self.now = self.durable.clone();
     }
 
-    fn settle(&mut self, random: &mut Random) {
+    fn keep_or_undo(&mut self, random: &mut Random) {
         let mood = random.below(4);
         let mut undone = BTreeSet::new();
         for change in std::mem::take(&mut self.pending) {

@@ -24,12 +24,12 @@ fn meters(profile: &Profile, hosts: usize, per_host: usize) -> Vec<Meter> {
 fn closed_loop(profile: &Profile, users: usize, verb: impl Fn(&Meter, u64) -> u64) -> f64 {
     let workers = meters(profile, 2, users.div_ceil(2));
     let mut ready: BinaryHeap<_> = (0..users).map(|user| Reverse((0, user))).collect();
-    let (settle, measured) = (20 * users, 200 * users);
+    let (warm_up, measured) = (20 * users, 200 * users);
     let mut total = 0;
-    for round in 0..settle + measured {
+    for round in 0..warm_up + measured {
         let Reverse((now, user)) = ready.pop().expect("all users go on");
         let end = verb(&workers[user], now);
-        total += if round >= settle { end - now } else { 0 };
+        total += if round >= warm_up { end - now } else { 0 };
         ready.push(Reverse((end, user)));
     }
     total as f64 / measured as f64 / NS as f64

@@ -214,7 +214,7 @@ impl<S: Store> LocalSession<S> {
                 Ok(true)
             })?;
             self.start.interrupt.check()?; // a session may have ended itself
-            let waiting = exec.settle_constraints(&|constraint| self.is_deferred(constraint))?;
+            let waiting = exec.check_constraints(&|constraint| self.is_deferred(constraint))?;
             kept.into_iter().try_for_each(give)?;
             Ok((changed.unwrap_or(rows), waiting))
         })?;
@@ -242,7 +242,7 @@ impl<S: Store> LocalSession<S> {
                 Ok(true)
             })?;
             self.start.interrupt.check()?;
-            let waiting = exec.settle_constraints(&|constraint| self.is_deferred(constraint))?;
+            let waiting = exec.check_constraints(&|constraint| self.is_deferred(constraint))?;
             let count = changed.unwrap_or(rows.len() as u64);
             Ok((rows, count, waiting))
         })?;

@@ -74,7 +74,7 @@ impl<S: Store> LocalSession<S> {
         self.with_context(|ctx, path| {
             let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
             *exec.waiting.borrow_mut() = waiting;
-            exec.settle_constraints(deferred)
+            exec.check_constraints(deferred)
         })
     }
 
