@@ -6,8 +6,8 @@ scheduled. The clock of a runs twice as fast as it should now and then; the one 
 for a lease says which heartbeat stands still, and accuses d if the other has said the same or does not look. An
 accusation must rest on looks of the accuser's own, and on what the other has seen for a lease, unless that one hangs.
 
-Ends: the process of d ends and lives once more, and a, which reads its name first and then asks whether such a process
-runs, accuses the life that it has asked for. No life is accused that runs.
+Ends: the process of d ends and is started again, and a, which reads its name first and then asks whether such a process
+runs, accuses the incarnation that it has asked for. No incarnation is accused that runs.
 
 Each mutant leaves out one step. Run: python3 models/accusation.py
 """
@@ -99,26 +99,26 @@ def of_silence(variant):
 def ask(s, v):
     """Reads the name of d's process; behind that, asks whether such a process runs, and accuses."""
     if s["asked"] == 0:
-        return [s.but(asked=s["life"])]
-    over = s["asked"] < s["life"] or not s["runs"]
-    accused = s["life"] if "end believed of a later life" in v else s["asked"]
-    # An accusation of a life that is over, whose number has another one, is void.
-    hits = over and accused == s["life"]
-    return [s.but(asked=0, ended=s["ended"] or hits, fault="a life is accused that runs" if hits and s["runs"] else "")]
+        return [s.but(asked=s["incarnation"])]
+    over = s["asked"] < s["incarnation"] or not s["runs"]
+    accused = s["incarnation"] if "end believed of a later incarnation" in v else s["asked"]
+    # An accusation of an incarnation that is over, whose number has another one, is void.
+    hits = over and accused == s["incarnation"]
+    return [s.but(asked=0, ended=s["ended"] or hits, fault="an incarnation is accused that runs" if hits and s["runs"] else "")]
 
 
 def live(s, v):
     if s["runs"]:
         return [s.but(runs=False)]
-    return [s.but(life=s["life"] + 1, runs=True)] if s["life"] < 3 else []
+    return [s.but(incarnation=s["incarnation"] + 1, runs=True)] if s["incarnation"] < 3 else []
 
 
 def of_ends(variant):
-    first = State(life=1, runs=True, asked=0, ended=False, fault="")
+    first = State(incarnation=1, runs=True, asked=0, ended=False, fault="")
     return explore(first, [("a", ask), ("d", live)], lambda s: s["fault"], goals=["ended"], variant=variant)
 
 
 if __name__ == "__main__":
     MUTANTS = ["own lateness counts", "no agreement", "any suspicion counts"]
     wrong = report(of_silence, MUTANTS, goals=["agreed", "alone"])
-    sys.exit(wrong + report(of_ends, ["end believed of a later life"], goals=["ended"]))
+    sys.exit(wrong + report(of_ends, ["end believed of a later incarnation"], goals=["ended"]))

@@ -24,7 +24,8 @@ pub enum Order {
         memory: String,
         /// The host's number.
         host: u8,
-        /// An earlier life of this number ended in this pod: wait until that is recovered, and own nothing.
+        /// An earlier incarnation of this number ended in this pod: wait until that is recovered, and own
+        /// nothing.
         again: bool,
         /// What will be run.
         job: Box<Job>,

@@ -119,7 +119,7 @@ fn seed_of(job: &Job) -> u64 {
     job.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Waits until this host's earlier life is recovered. Its files are the heir's until then.
+/// Waits until this host's earlier incarnation is recovered. Its files are the heir's until then.
 fn await_recovery(pod: &Pod, host: HostId) -> Result<(), DbError> {
     let (cx, started) = (pod.control(), Instant::now());
     // The others may first have to find out that it is dead.
@@ -273,7 +273,7 @@ impl<M: HostMemory> Serving<M> {
             recovery = Some((directory, plan));
         }
         if again {
-            waiting::now("the other hosts to take over what its last life has left");
+            waiting::now("the other hosts to take over what its last incarnation has left");
             await_recovery(&pod, host)?;
         }
         let mut joined = pod.join_through(host, Self::options(&pod, host, &job)?, over)?;

@@ -234,11 +234,12 @@ impl PodMemory {
         }
     }
 
-    /// The last life of a host, and why it was cut off, if it was; none if the memory is damaged there.
-    pub fn life(&self, host: usize) -> Option<(Slot, Option<Accusation>)> {
+    /// The last incarnation of a host, and why it was cut off, if it was; none if the memory is damaged
+    /// there.
+    pub fn incarnation(&self, host: usize) -> Option<(Slot, Option<Accusation>)> {
         let (cx, plan) = (self.pod.control(), self.pod.plan());
-        let life = Slot::load(&cx, plan, HostId(host as u8)).ok()?;
-        Some((life, watch::cut_off(&cx, plan, life)))
+        let slot = Slot::load(&cx, plan, HostId(host as u8)).ok()?;
+        Some((slot, watch::cut_off(&cx, plan, slot)))
     }
 
     /// Leaves the memory to whoever comes next.

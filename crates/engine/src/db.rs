@@ -581,7 +581,8 @@ impl<M: HostMemory> Host<M> {
                 log.needs_nothing(&cx, me);
             }
         }
-        // Last of all, for a log may take longer than a lease; and before the number is another life's.
+        // Last of all, for a log may take longer than a lease; and before the number is another
+        // incarnation's.
         drop(self.heart);
         let engine = Arc::into_inner(engine).expect("only the service shared it");
         Ok(engine.leave(&cx)?)

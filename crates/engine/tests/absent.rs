@@ -116,8 +116,8 @@ fn salvage_asks_for_proof_of_those_that_have_touched_something() {
     // Killed between its swap to JOINING and the stores behind it.
     let word = plan.membership(HostId(1)).word(0);
     cx.compare_exchange(word, 0, 1 << 16 | 1 << 8 | 1).expect("it was never a member");
-    let life = Slot::load(&cx, plan, HostId(1)).expect("a sane word");
-    assert_eq!(membership::name_of(&cx, plan, life), None);
+    let slot = Slot::load(&cx, plan, HostId(1)).expect("a sane word");
+    assert_eq!(membership::name_of(&cx, plan, slot), None);
     opened.data.begin_from(&cx, plan, Dead::Proven).expect("it has touched nothing");
     // A process of nowhere, in a memory that has outlived its machine.
     let mut there = opened.join(0);

@@ -51,7 +51,7 @@ fn write_log(cx: &Cx<Sim>, known: &Known) {
     }
 }
 
-/// The next life: what it may find.
+/// The next process: what it may find.
 fn check_log(cx: &Cx<Sim>, known: &Known, process_only: bool) {
     let disk = Disk::simulated(cx, HOST).expect("its holder is dead");
     let Ok(log) = disk.open(cx, "log") else {
@@ -136,8 +136,8 @@ fn the_same_seed_gives_the_same_run() {
     assert_eq!(trace(5), 0xf5d9_9618_1477_3737);
 }
 
-/// A life that ends by itself, without power afterwards; then the next one, on the same disks.
-fn two_lives<R: 'static>(
+/// A process that ends by itself, without power afterwards; then the next one, on the same disks.
+fn two_processes<R: 'static>(
     seed: u64,
     first: impl FnOnce(&Cx<Sim>, &Disk) + 'static,
     second: impl FnOnce(&Cx<Sim>, &Disk) -> R + 'static,
@@ -157,7 +157,7 @@ fn an_unsynced_sector_is_new_old_or_mixed_by_itself() {
     let mut seen = BTreeSet::new();
     let mut lengths = BTreeSet::new();
     for seed in 0..200 {
-        let bytes = two_lives(
+        let bytes = two_processes(
             seed,
             |cx, disk| {
                 let file = disk.create(cx, "a").expect("new");
@@ -195,7 +195,7 @@ fn an_unsynced_sector_is_new_old_or_mixed_by_itself() {
 fn unsynced_names_may_be_undone_but_a_name_keeps_its_order() {
     let mut seen = BTreeSet::new();
     for seed in 0..300 {
-        let names = two_lives(
+        let names = two_processes(
             seed,
             |cx, disk| {
                 disk.create(cx, "kept").expect("new");

@@ -30,7 +30,7 @@ impl Joining {
     /// Which promise of the memory was broken, or who did not answer, or that all members are dead. The
     /// caller abandons then.
     pub fn self_test<F: Fabric>(&self, cx: &Cx<F>, effort: &Effort) -> Result<Option<HostId>, PodError> {
-        let (plan, own) = self.life();
+        let (plan, own) = self.slot();
         let (start_ns, mut silent) = (cx.now_ns(), None);
         for round in 0u32.. {
             let members = members_beside(cx, plan, own.host)?;

@@ -65,7 +65,7 @@ pub fn ring_all<F: Fabric>(cx: &Cx<F>, plan: &Plan, which: Bell) {
     plan.hosts().for_each(|host| cx.ring(bell(plan, host, which)));
 }
 
-/// Forgets who slept here in an earlier life of the caller's host: nobody has woken since.
+/// Forgets who slept here in an earlier incarnation of the caller's host: nobody has woken since.
 pub(crate) fn clear<F: Fabric>(cx: &Cx<F>, plan: &Plan) {
     (0..WORDS).for_each(|word| cx.store(plan.bells(cx.host()).word(word), 0));
 }

@@ -125,7 +125,7 @@ pub enum PodError {
         host: HostId,
         /// What its owner is doing.
         state: HostState,
-        /// Which of its lives.
+        /// Which of its incarnations.
         incarnation: u16,
         /// What the owner says of itself (its process number).
         process: u64,
@@ -137,7 +137,7 @@ pub enum PodError {
         /// The number.
         host: HostId,
     },
-    /// An earlier life of the host ended without leaving, and what it held is not recovered.
+    /// An earlier incarnation of the host ended without leaving, and what it held is not recovered.
     #[error("host {} is {state}: its incarnation {incarnation} did not leave, and the other hosts have not \
         taken over from it yet: join again when they have", host.0)]
     HostNotRecovered {
@@ -145,7 +145,7 @@ pub enum PodError {
         host: HostId,
         /// How far its recovery is.
         state: HostState,
-        /// The life that did not leave.
+        /// The incarnation that did not leave.
         incarnation: u16,
     },
     /// A host number has been used as often as it can be.
@@ -161,7 +161,7 @@ pub enum PodError {
     Overruled {
         /// This host.
         host: HostId,
-        /// This life of it.
+        /// This incarnation of it.
         incarnation: u16,
         /// State it believed to be in.
         expected: HostState,

@@ -187,7 +187,7 @@ enum Named {
 }
 
 impl Heap {
-    /// The door of `host` in its life number `incarnation`.
+    /// The door of `host` in its `incarnation`.
     pub fn new(plan: &Plan, host: HostId, incarnation: u16) -> Heap {
         assert!(host.0 < plan.config().hosts, "host {} of {}", host.0, plan.config().hosts);
         let chunks = |table: Part, heap: Part, bytes: u64| {
@@ -237,8 +237,8 @@ impl Heap {
         whole.then_some(row)
     }
 
-    /// The host, and its life, whose chunk holds a block; none if nobody's does, or damage hides it, which
-    /// is noted.
+    /// The host, and its incarnation, whose chunk holds a block; none if nobody's does, or damage hides it,
+    /// which is noted.
     pub fn owner_of_block<F: Fabric>(&self, cx: &Cx<F>, at: DataAddr) -> Option<(HostId, u16)> {
         self.damage.whole(self.blocks.owner_of(cx, at.offset())).flatten()
     }
@@ -390,8 +390,8 @@ impl Heap {
     /// Adds to this host's accounts of a class and publishes them.
     fn account<F: Fabric>(&self, cx: &Cx<F>, class: Class, pool: &mut Pool, live: i64, reserved: i64) {
         let at = self.plan.heap_lines(self.host).word(class as u64);
-        // A host that starts again goes on from what its earlier life left: its words and blocks are still in
-        // use.
+        // A host that starts again goes on from what its earlier incarnation left: its words and blocks are
+        // still in use.
         let account = pool.account.get_or_insert_with(|| (cx.load(at), cx.load(at.line(1))));
         for (at, now, by) in [(at, &mut account.0, live), (at.line(1), &mut account.1, reserved)] {
             if by != 0 {

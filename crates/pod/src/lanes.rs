@@ -7,8 +7,9 @@
 //! 3. The tail moves after the slots before it are published; the head moves after they were copied out.
 //! 4. A message is a frame of 12 bytes and its bytes, in consecutive slots of the ring (it may wrap). So mail
 //!    that a host was writing when it died lies behind the tail, where nobody looks.
-//! 5. A message is handled by the life that it was meant for, and by no other, whenever it was sent: a life
-//!    takes what came before its lanes were set up, and drops what was meant for the lives before it.
+//! 5. A message is handled by the incarnation that it was meant for, and by no other, whenever it was sent:
+//!    an incarnation takes what came before its lanes were set up, and drops what was meant for the
+//!    incarnations before it.
 //! 6. Words and frames that no host writes are damage: it is noted ([`Lanes::damage`]), what a frame hides is
 //!    dropped, and a lane whose words do not fit gives and takes nothing.
 //!
@@ -35,9 +36,9 @@ layout! {
     struct Frame: 12 {
         /// Bytes of the message.
         0 => len: u32,
-        /// Life of the sending host in which it was sent.
+        /// Incarnation of the sending host in which it was sent.
         4 => incarnation: u16,
-        /// Life of the receiving host that is to read it; 0: any.
+        /// Incarnation of the receiving host that is to read it; 0: any.
         6 => meant_for: u16,
         /// How often the ring had been filled when the frame's slot was written: a stale slot shows.
         8 => lap: u32,
@@ -55,14 +56,14 @@ pub struct Addressee {
 }
 
 impl Addressee {
-    /// A host in this life: no other life of it handles the message.
-    pub fn life(host: HostId, incarnation: u16) -> Self {
-        assert!(incarnation > 0, "lives are numbered from 1");
+    /// A host in this incarnation: no other incarnation of it handles the message.
+    pub fn of(host: HostId, incarnation: u16) -> Self {
+        assert!(incarnation > 0, "incarnations are numbered from 1");
         Self { host, incarnation }
     }
 
     /// Whoever has the host's number when the message is read: for hosts that never come back.
-    pub fn any_life(host: HostId) -> Self {
+    pub fn any(host: HostId) -> Self {
         Self { host, incarnation: 0 }
     }
 
@@ -71,9 +72,9 @@ impl Addressee {
         self.host
     }
 
-    /// Its life, if it matters.
+    /// Its incarnation, if it matters.
     pub fn incarnation(self) -> Option<u16> {
-        Some(self.incarnation).filter(|life| *life > 0)
+        Some(self.incarnation).filter(|number| *number > 0)
     }
 }
 
@@ -129,8 +130,8 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// The ends of the lanes of the caller's host in its life number `incarnation`. Mail that waits is taken
-    /// later, by [`Lanes::poll`]: some of it may be meant for this life already.
+    /// The ends of the lanes of the caller's host in its `incarnation`. Mail that waits is taken
+    /// later, by [`Lanes::poll`]: some of it may be meant for this incarnation already.
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, incarnation: u16) -> Lanes {
         let me = cx.host();
         let words = |from, to| (cx.load(tail_word(plan, from, to)), cx.load(head_word(plan, from, to)));
@@ -217,11 +218,11 @@ impl Lanes {
         Ok(())
     }
 
-    /// Takes all mail that has arrived, shows each message that is meant for this life with its sender and
-    /// the sender's life, and returns how many were handled. The messages of one call come in order for each
-    /// sender; two workers that poll at once may handle messages of one sender side by side, but a lane that
-    /// another worker is emptying right now is skipped. `handle` runs outside all latches: it may send and
-    /// poll. It knows of no message that is lost to damage ([`Lanes::damage`]).
+    /// Takes all mail that has arrived, shows each message that is meant for this incarnation with its sender
+    /// and the sender's incarnation, and returns how many were handled. The messages of one call come in
+    /// order for each sender; two workers that poll at once may handle messages of one sender side by side,
+    /// but a lane that another worker is emptying right now is skipped. `handle` runs outside all latches: it
+    /// may send and poll. It knows of no message that is lost to damage ([`Lanes::damage`]).
     pub fn poll<F: Fabric>(&self, cx: &Cx<F>, mut handle: impl FnMut((HostId, u16), &[u8])) -> usize {
         let mut handled = 0;
         for from in self.others() {
@@ -242,7 +243,7 @@ impl Lanes {
                 }
                 debug_assert!(slots > 0, "a frame takes a slot, so mail has an end");
                 let is_mine = frame.meant_for == 0 || frame.meant_for == self.incarnation;
-                let counts = is_mine || cx.sabotaged("lanes.own-life-only");
+                let counts = is_mine || cx.sabotaged("lanes.own-incarnation-only");
                 if counts && self.counts(from, frame.incarnation) {
                     cx.spend(Work::Message, 1);
                     handle((from, frame.incarnation), &rest[FRAME_BYTES..FRAME_BYTES + len]);
@@ -268,8 +269,8 @@ impl Lanes {
         })
     }
 
-    /// From now on drops messages that `from` sent in a life before `incarnation` (incarnations are compared
-    /// as numbers that wrap). To be called before recovery hands the dead host's work to others.
+    /// From now on drops messages that `from` sent in an incarnation before `incarnation` (incarnations are
+    /// compared as numbers that wrap). To be called before recovery hands the dead host's work to others.
     pub fn drop_before(&self, from: HostId, incarnation: u16) {
         self.oldest[usize::from(from.0)].store(1 << 16 | u32::from(incarnation), Ordering::Release);
     }

@@ -36,7 +36,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "lanes.spare-unread-slots",
     "bells.ring-for-mail",
     "lanes.keep-early-mail",
-    "lanes.own-life-only",
+    "lanes.own-incarnation-only",
     "epochs.pin",
     "epochs.tag-after-unlinking",
     "epochs.wait-for-readers",
@@ -49,6 +49,6 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "watch.wait-for-proof",
     "watch.late-looks-count-little",
     "watch.agree",
-    "watch.ended-in-this-life",
+    "watch.ended-in-this-incarnation",
     "watch.say-why",
 ];

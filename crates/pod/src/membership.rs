@@ -15,7 +15,7 @@
 //! word 1  heartbeat  48..64 incarnation | 0..48 count
 //! word 2  process    what the host says of itself: the name of its process ^ incarnation << 48
 //! word 3  tested     0 = no self-test ran | 63 = 1 | 8..16 peer | 16..32 the peer's incarnation
-//! word 4  cut off    the accusation of the last life that was accused (`watch`)
+//! word 4  cut off    the accusation of the last incarnation that was accused (`watch`)
 //! word 5  looks      how often the host has looked at the others (`watch`)
 //! ```
 //!
@@ -32,7 +32,7 @@ use crate::error::PodError;
 use crate::plan::{MAX_HOSTS, Plan};
 use crate::watch::{self, Accusation};
 
-/// Where a host is in its life.
+/// The state of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostState {
     /// Nobody has this number.
@@ -102,11 +102,11 @@ impl fmt::Display for HostState {
 /// A state word, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
-    /// Where the host is in its life.
+    /// The state of the host.
     pub state: HostState,
     /// Whose slot it is.
     pub host: HostId,
-    /// Its life, from 1; 0 before the first.
+    /// Its incarnation, from 1; 0 before the first.
     pub incarnation: u16,
 }
 
@@ -160,7 +160,8 @@ const LOOKS: u64 = 5;
 // The words of one line; a set of hosts is a u16.
 const _: () = assert!(LOOKS < LINE as u64 / 8 && MAX_HOSTS <= u16::BITS as usize);
 
-/// The last life that a host number has. (Logs name those who close a dead host's log by greater numbers.)
+/// The last incarnation that a host number has. (Logs name those who close a dead host's log by greater
+/// numbers.)
 pub const MAX_INCARNATION: u16 = 0x7fff;
 
 /// Hosts that are members, bit h for host h.
@@ -196,31 +197,31 @@ pub(crate) fn looks_word(plan: &Plan, host: HostId) -> SyncAddr {
     plan.membership(host).word(LOOKS)
 }
 
-/// The process of this life of a host; none if it has not said it yet, and so has touched nothing.
-pub fn name_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, life: Slot) -> Option<u64> {
+/// The process of this incarnation of a host; none if it has not said it yet, and so has touched nothing.
+pub fn name_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, slot: Slot) -> Option<u64> {
     // Its name came before its first heartbeat.
-    let has_said = heartbeat_of(cx, plan, life.host) >> 48 == u64::from(life.incarnation);
-    has_said.then(|| said_of(cx, plan, life))
+    let has_said = heartbeat_of(cx, plan, slot.host) >> 48 == u64::from(slot.incarnation);
+    has_said.then(|| said_of(cx, plan, slot))
 }
 
-/// What a host says of its process. Nothing of it is true of a life that has just begun.
+/// What a host says of its process. Nothing of it is true of an incarnation that has just begun.
 pub fn process_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId) -> u64 {
-    Slot::load(cx, plan, host).map_or(0, |life| said_of(cx, plan, life))
+    Slot::load(cx, plan, host).map_or(0, |slot| said_of(cx, plan, slot))
 }
 
-/// True if the process of this life has surely ended, whatever the pod says of the host.
-pub(crate) fn has_ended<F: Fabric>(cx: &Cx<F>, plan: &Plan, life: Slot) -> bool {
-    let is_gone = |process| cx.is_gone(life.host, process);
-    !cx.sabotaged("membership.look-at-process") && name_of(cx, plan, life).is_some_and(is_gone)
+/// True if the process of this incarnation has surely ended, whatever the pod says of the host.
+pub(crate) fn has_ended<F: Fabric>(cx: &Cx<F>, plan: &Plan, slot: Slot) -> bool {
+    let is_gone = |process| cx.is_gone(slot.host, process);
+    !cx.sabotaged("membership.look-at-process") && name_of(cx, plan, slot).is_some_and(is_gone)
 }
 
-fn said_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, life: Slot) -> u64 {
-    process_in(cx.load(plan.membership(life.host).word(PROCESS)), life.incarnation)
+fn said_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, slot: Slot) -> u64 {
+    process_in(cx.load(plan.membership(slot.host).word(PROCESS)), slot.incarnation)
 }
 
-/// The process that a life's process word names; also the word for the name. The word of a process that comes
-/// again is another one each time: so no compare-and-swap takes a later life's word for the one before its
-/// own.
+/// The process that an incarnation's process word names; also the word for the name. The word of a process
+/// that comes again is another one each time: so no compare-and-swap takes a later incarnation's word for the
+/// one before its own.
 fn process_in(word: u64, incarnation: u16) -> u64 {
     word ^ u64::from(incarnation) << 48
 }
@@ -236,7 +237,7 @@ pub struct HostView {
     pub heartbeat_age_ns: u64,
     /// The host it ran the self-test with; none for the pod's first member.
     pub tested_with: Option<HostId>,
-    /// Who has cut this life off, and why.
+    /// Who has cut this incarnation off, and why.
     pub cut_off: Option<Accusation>,
 }
 
@@ -289,11 +290,11 @@ pub struct Joining {
     own: Own,
 }
 
-/// A host's sign of life: for whoever shows it while the host itself is busy joining or leaving. It must be
+/// A host's heartbeat, for whoever sends it while the host itself is busy joining or leaving. It must be
 /// gone before the host's number is given back.
 pub struct Pulse {
     plan: Plan,
-    life: Slot,
+    slot: Slot,
 }
 
 /// This host, serving.
@@ -353,18 +354,18 @@ pub fn join<F: Fabric>(cx: &Cx<F>, plan: &Plan, process: u64) -> Result<Joining,
 }
 
 impl Joining {
-    /// This life's number.
+    /// This incarnation's number.
     pub fn incarnation(&self) -> u16 {
         self.own.slot.incarnation
     }
 
-    /// This life's sign of life.
+    /// This incarnation's heartbeat.
     pub fn pulse(&self) -> Pulse {
-        Pulse { plan: self.own.plan.clone(), life: self.own.slot }
+        Pulse { plan: self.own.plan.clone(), slot: self.own.slot }
     }
 
-    /// This life, and the pod that it joins.
-    pub(crate) fn life(&self) -> (&Plan, Slot) {
+    /// This incarnation, and the pod that it joins.
+    pub(crate) fn slot(&self) -> (&Plan, Slot) {
         (&self.own.plan, self.own.slot)
     }
 
@@ -394,28 +395,28 @@ impl Joining {
 }
 
 impl Pulse {
-    /// Shows that this life goes on; call it several times in a lease.
+    /// Shows that this incarnation goes on; call it several times in a lease.
     ///
     /// # Errors
     /// [`PodError::Overruled`] when the pod no longer says that it does.
     pub fn beat<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), PodError> {
-        let found = Slot::load(cx, &self.plan, self.life.host)?;
+        let found = Slot::load(cx, &self.plan, self.slot.host)?;
         let goes_on = matches!(found.state, HostState::Joining | HostState::Alive | HostState::Leaving);
-        if !goes_on || found.incarnation != self.life.incarnation {
-            return Err(overruled(self.life, found));
+        if !goes_on || found.incarnation != self.slot.incarnation {
+            return Err(overruled(self.slot, found));
         }
-        beat(cx, &self.plan, self.life);
+        beat(cx, &self.plan, self.slot);
         Ok(())
     }
 }
 
 impl Member {
-    /// This life's number.
+    /// This incarnation's number.
     pub fn incarnation(&self) -> u16 {
         self.own.slot.incarnation
     }
 
-    /// This life, as the pod's state word shows it.
+    /// This incarnation, as the pod's state word shows it.
     pub fn slot(&self) -> Slot {
         self.own.slot
     }
@@ -475,8 +476,8 @@ impl Leaving {
     }
 }
 
-/// Counts the heartbeat of `own` up by one; two workers that do it at once may count one, which shows life as
-/// well.
+/// Counts the heartbeat of `own` up by one; two workers that do it at once may count one, which shows as
+/// well that the host lives.
 pub(crate) fn beat<F: Fabric>(cx: &Cx<F>, plan: &Plan, own: Slot) {
     assert_eq!(cx.host(), own.host, "a heartbeat is its own host's");
     let word = plan.membership(own.host).word(HEARTBEAT);
@@ -507,14 +508,14 @@ impl Own {
         Err(overruled(self.slot, Slot::load(cx, &self.plan, self.slot.host)?))
     }
 
-    /// Says by which name this life can be cut off; `before` is what the two words held before it began. If
-    /// the pod has ruled against it meanwhile, because nobody knew its name, it stops here: it has touched
-    /// nothing yet, and may be taken for cut off as it is.
+    /// Says by which name this incarnation can be cut off; `before` is what the two words held before it
+    /// began. If the pod has ruled against it meanwhile, because nobody knew its name, it stops here: it has
+    /// touched nothing yet, and may be taken for cut off as it is.
     fn say_name<F: Fabric>(&self, cx: &Cx<F>, process: u64, before: (u64, u64)) -> Result<(), PodError> {
         let Slot { host, incarnation, state } = self.slot;
         assert!(state == HostState::Joining && incarnation > 0 && process != 0, "{state} of {process:#x}");
         let line = self.plan.membership(host);
-        // By compare-and-swap: a process that stood still here for a life or two changes nothing.
+        // By compare-and-swap: a process that stood still here for an incarnation or two changes nothing.
         let name = process_in(process, incarnation);
         let said = cx.compare_exchange(line.word(PROCESS), before.0, name).is_ok()
             && cx.compare_exchange(line.word(HEARTBEAT), before.1, u64::from(incarnation) << 48).is_ok();

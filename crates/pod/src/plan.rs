@@ -434,7 +434,7 @@ impl Plan {
         self.sync(Part::Controller)
     }
 
-    /// The word in which `by` says which life of `dead` it has resolved.
+    /// The word in which `by` says which incarnation of `dead` it has resolved.
     pub fn resolved(&self, dead: HostId, by: HostId) -> SyncAddr {
         assert!(by.0 < self.config.hosts && dead.0 < self.config.hosts, "hosts {} and {}", dead.0, by.0);
         self.sync(Part::Resolved).line(u64::from(dead.0) * RESOLVED_LINES_PER_HOST).word(by.0.into())

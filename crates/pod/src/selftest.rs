@@ -413,7 +413,7 @@ impl<F: Fabric> Joiner<'_, F> {
         (number_of(reply) == self.number).then_some(reply as u32)
     }
 
-    /// Shows life now and then, and ends a wait that is too long.
+    /// Sends a heartbeat now and then, and ends a wait that is too long.
     fn still_time(&self, step: &'static str, start_ns: u64) -> Result<(), SelfTestFailure> {
         let now_ns = self.cx.now_ns();
         if self.is_time_to_look() {

@@ -16,7 +16,8 @@
 //!    count, but for an eighth of the lease; whose looks come late gives the others more time.
 //! 4. Of a pod in which three hosts look at one another, none is accused of silence by one of them alone: a
 //!    suspicion names the very heartbeat that stands still, so it is void as soon as the host beats again.
-//! 5. Why a life is cut off is said in its membership line before it is SUSPECT, and until the next life.
+//! 5. Why an incarnation is cut off is said in its membership line before it is SUSPECT, and until the next
+//!    incarnation.
 //! 6. One host at a time is the heir of all dead ones; an heir that dies is replaced, and is one of them. So
 //!    what dead hosts have left is never divided between two who do not know of each other.
 
@@ -33,7 +34,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "watch.wait-for-proof",
     "watch.late-looks-count-little",
     "watch.agree",
-    "watch.ended-in-this-life",
+    "watch.ended-in-this-incarnation",
     "watch.say-why",
 ];
 
@@ -70,7 +71,7 @@ pub enum Reason {
 pub struct Accusation {
     /// The accused.
     pub host: HostId,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: u16,
     /// The accuser.
     pub by: HostId,
@@ -122,17 +123,17 @@ impl fmt::Display for Accusation {
     }
 }
 
-/// Why this life of a host was cut off, or is about to be; none if it is not.
-pub fn cut_off<F: Fabric>(cx: &Cx<F>, plan: &Plan, life: Slot) -> Option<Accusation> {
-    let said = Accusation::decode(cx.load(membership::cut_off_word(plan, life.host)));
-    said.filter(|said| (said.host, said.incarnation) == (life.host, life.incarnation))
+/// Why this incarnation of a host was cut off, or is about to be; none if it is not.
+pub fn cut_off<F: Fabric>(cx: &Cx<F>, plan: &Plan, slot: Slot) -> Option<Accusation> {
+    let said = Accusation::decode(cx.load(membership::cut_off_word(plan, slot.host)));
+    said.filter(|said| (said.host, said.incarnation) == (slot.host, slot.incarnation))
 }
 
 /// The processes of the hosts that are watched, but `me`, by their names.
 pub fn processes<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: HostId) -> Vec<u64> {
     let of = |host| {
-        let life = Slot::load(cx, plan, host).ok().filter(|life| is_watched(life.state))?;
-        membership::name_of(cx, plan, life)
+        let slot = Slot::load(cx, plan, host).ok().filter(|slot| is_watched(slot.state))?;
+        membership::name_of(cx, plan, slot)
     };
     plan.hosts().filter(|host| *host != me).filter_map(of).collect()
 }
@@ -292,15 +293,15 @@ impl Watch {
         }
     }
 
-    /// True if the process of this life has surely ended.
-    fn has_ended<F: Fabric>(&self, cx: &Cx<F>, life: Slot) -> Result<bool, PodError> {
-        let name = match cx.sabotaged("watch.ended-in-this-life") {
-            true => Some(membership::process_of(cx, &self.plan, life.host)),
-            false => membership::name_of(cx, &self.plan, life),
+    /// True if the process of this incarnation has surely ended.
+    fn has_ended<F: Fabric>(&self, cx: &Cx<F>, slot: Slot) -> Result<bool, PodError> {
+        let name = match cx.sabotaged("watch.ended-in-this-incarnation") {
+            true => Some(membership::process_of(cx, &self.plan, slot.host)),
+            false => membership::name_of(cx, &self.plan, slot),
         };
-        let is_gone = name.is_some_and(|name| cx.is_gone(life.host, name));
-        // It may have been the name of a later life.
-        Ok(is_gone && Slot::load(cx, &self.plan, life.host)? == life)
+        let is_gone = name.is_some_and(|name| cx.is_gone(slot.host, name));
+        // It may have been the name of a later incarnation.
+        Ok(is_gone && Slot::load(cx, &self.plan, slot.host)? == slot)
     }
 
     /// Who else has seen this heartbeat of a host standing still; the outer none: somebody looks, and nobody
@@ -359,7 +360,7 @@ impl Watch {
         }
         let name = membership::name_of(cx, &self.plan, slot);
         if Slot::load(cx, &self.plan, host)? != slot {
-            // It may have been the name of a later life.
+            // It may have been the name of a later incarnation.
             return Ok(true);
         }
         let cut_off = match name {
@@ -378,20 +379,20 @@ impl Watch {
         Ok(proven)
     }
 
-    /// Says why a life is cut off, for whoever asks later. All who help say the same.
+    /// Says why an incarnation is cut off, for whoever asks later. All who help say the same.
     fn say_why<F: Fabric>(&self, cx: &Cx<F>, accusation: Accusation) {
         let word = membership::cut_off_word(&self.plan, accusation.host);
         let before = cx.load(word);
-        // One that stood still since it read the accusation must not say it of a later life: if it stands
-        // now, what it read before is of this life or an earlier one, and the swap fails behind a later
-        // one's.
+        // One that stood still since it read the accusation must not say it of a later incarnation: if it
+        // stands now, what it read before is of this incarnation or an earlier one, and the swap fails behind
+        // a later one's.
         if Accusation::load(cx, &self.plan) == Some(accusation) && !cx.sabotaged("watch.say-why") {
             let _ = cx.compare_exchange(word, before, accusation.encode());
         }
     }
 }
 
-/// Says that `by` has resolved a dead life: it listens to it no more, and its own rows are free of it.
+/// Says that `by` has resolved a dead incarnation: it listens to it no more, and its own rows are free of it.
 pub fn mark_resolved<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot, by: HostId) {
     assert_ne!(by, dead.host, "a dead host resolves nothing");
     let word = plan.resolved(dead.host, by);
@@ -399,8 +400,8 @@ pub fn mark_resolved<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot, by: HostId)
     let _ = cx.compare_exchange(word, cx.load(word), dead.incarnation.into());
 }
 
-/// True if nobody can meet a lock of a dead life any more, but its heir: every other host has resolved it, or
-/// is dead and owns nothing any more.
+/// True if nobody can meet a lock of a dead incarnation any more, but its heir: every other host has resolved
+/// it, or is dead and owns nothing any more.
 ///
 /// # Errors
 /// [`PodError::Damaged`] when a state word makes no sense.
@@ -444,7 +445,7 @@ pub fn inherit<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot) -> Result<bool, Pod
     Ok(cx.compare_exchange(word, seen, mine).is_ok())
 }
 
-/// Ends the recovery of a dead life: its number may be used again.
+/// Ends the recovery of a dead incarnation: its number may be used again.
 pub fn release<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot) {
     assert!(matches!(dead.state, HostState::Fenced | HostState::Recovered), "{} is not cut off", dead.state);
     let recovered = Slot { state: HostState::Recovered, ..dead };
@@ -469,12 +470,12 @@ pub fn fenced<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> Result<Vec<Slot>, PodError>
     Ok(fenced)
 }
 
-/// A host that owns a partition, in one life.
+/// A host that owns a partition, in one incarnation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// The host.
     pub host: HostId,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: u16,
 }
 

@@ -43,14 +43,14 @@ fn a_host_goes_through_its_life_with_a_fresh_number_each_time() {
     let cx = pod.cx(1);
     let mut observer = Observer::new(&pod.plan);
     let mut look = || observer.observe(&cx).expect("sane")[1].slot;
-    for life in 1..=3 {
-        assert_eq!((look().state, look().incarnation), (HostState::Free, life - 1));
+    for number in 1..=3 {
+        assert_eq!((look().state, look().incarnation), (HostState::Free, number - 1));
         assert_eq!(membership::members(&cx, &pod.plan), 0);
         let joining = membership::join(&cx, &pod.plan, 1234).expect("join");
-        assert_eq!((look().state, joining.incarnation()), (HostState::Joining, life));
+        assert_eq!((look().state, joining.incarnation()), (HostState::Joining, number));
         assert_eq!(joining.self_test(&cx, &Effort::SMALL), Ok(None), "alone");
         let member = joining.finish(&cx).expect("finish");
-        assert_eq!((look().state, look().incarnation), (HostState::Alive, life));
+        assert_eq!((look().state, look().incarnation), (HostState::Alive, number));
         assert_eq!(membership::members(&cx, &pod.plan), 2);
         member.heartbeat(&cx).expect("alive");
         let leaving = member.leave(&cx).expect("leave");
@@ -151,7 +151,7 @@ fn why_a_host_is_not_found_dead_is_told_and_a_nameless_one_needs_no_proof() {
     let member = membership::join(&cx, &pod.plan, 7).expect("join").finish(&cx).expect("finish");
     let state = |host| Slot::load(&cx, &pod.plan, HostId(host)).expect("sane");
     let mut eye = Watch::new(&cx, &pod.plan, member.slot());
-    // Killed between its swap to JOINING and the stores behind it, in its second life.
+    // Killed between its swap to JOINING and the stores behind it, in its second incarnation.
     membership::join(&pod.cx(1), &pod.plan, 8).expect("join").abandon(&pod.cx(1)).expect("abandoned");
     let word = pod.plan.membership(HostId(1));
     cx.compare_exchange(word, cx.load(word), 2 << 16 | 1 << 8 | 1).expect("the word of JOINING");

@@ -198,7 +198,7 @@ impl<F: Fabric> Fabric for Faulty<'_, F> {
     }
 }
 
-/// The member's life: alive and answering until `over`.
+/// The member: alive and answering until `over`.
 fn serve<F: Fabric>(cx: &Cx<F>, plan: &Plan, over: impl Fn() -> bool) {
     let _member = membership::join(cx, plan, 1).expect("join").finish(cx).expect("finish");
     let responder = Responder::new(plan);

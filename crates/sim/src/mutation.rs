@@ -147,7 +147,7 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("partition.clear-below-before-check-above", "rows-scan-duel"),
     ("reading.read-again", "survival-policies"),
     ("row.forget-valid-bits", "survival-churn"),
-    ("shm.above-last-life", "shm-lives"),
+    ("shm.above-last-row", "shm-reuse"),
     ("shm.all-dead-before-removal", "shm-absent"),
     ("shm.miss-what-was-read", "shm-open-gaps"),
     ("shm.recheck-absent", "shm-mixed"),

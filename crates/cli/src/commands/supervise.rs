@@ -291,7 +291,7 @@ impl<'r> Supervisor<'r> {
         }
     }
 
-    /// Says how a host ended, and why if the others have ended it; plans its next life.
+    /// Says how a host ended, and why if the others have ended it; plans its next incarnation.
     fn note_end(&mut self, host: usize, status: ExitStatus) {
         self.all_well &= status.success();
         let dir = self.running.hosts.dir();

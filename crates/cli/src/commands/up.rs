@@ -94,8 +94,8 @@ pub struct PodShape {
     /// Data memory, like 512M [default: enough]
     #[arg(long, value_parser = sizes::parse)]
     pub memory: Option<u64>,
-    /// A host that shows no life for so long is dead, like 500ms. That is for hosts that hang: if a process
-    /// ends, the others hear of it at once
+    /// A host that sends no heartbeat for so long is dead, like 500ms. That is for hosts that hang: if a
+    /// process ends, the others hear of it at once
     #[arg(long, default_value = "5s", value_parser = duration)]
     pub lease: Duration,
     /// When a transaction counts as committed; hosts always keep a log, so "none" is refused

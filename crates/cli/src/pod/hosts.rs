@@ -80,7 +80,7 @@ impl Hosts {
         let broken = |e: std::io::Error| Failure::Broken(format!("cannot start host {host}: {e}"));
         self.dir.make_folder_of(host)?;
         let said = OpenOptions::new().create(true).append(true).open(self.dir.said(host)).map_err(broken)?;
-        // Nobody shall take an earlier life's socket for this one's.
+        // Nobody shall take an earlier incarnation's socket for this one's.
         let _ = std::fs::remove_file(self.dir.control(host));
         self.dir.forget_end(host);
         let program = std::env::current_exe().map_err(broken)?;

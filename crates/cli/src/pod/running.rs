@@ -152,7 +152,7 @@ impl Running {
         order_all(self.hosts.dir(), running.into_iter(), |_| order.clone(), PATIENCE, progress)
     }
 
-    /// Starts a host whose earlier life has ended. It is not a member yet: see [`join_again`].
+    /// Starts a host whose earlier incarnation has ended. It is not a member yet: see [`join_again`].
     pub fn start_again(&mut self, host: usize) -> Result<Order, Failure> {
         self.hosts.start(host)?;
         drop(self.hosts.line(host, PATIENCE)?);
@@ -166,16 +166,16 @@ impl Running {
         Ok(self.hosts.join(host, true))
     }
 
-    /// Why the others have ended a host's last life, if they have because it was silent.
+    /// Why the others have ended a host's last incarnation, if they have because it was silent.
     pub fn silence(&self, host: usize) -> Option<Accusation> {
-        let cut_off = self.memory.life(host)?.1;
+        let cut_off = self.memory.incarnation(host)?.1;
         cut_off.filter(|why| matches!(why.reason, Reason::Silent { .. }))
     }
 
     /// Whether the pod counts a host as dead.
     pub fn is_cut_off(&self, host: usize) -> bool {
-        let life = self.memory.life(host);
-        life.is_some_and(|(life, _)| matches!(life.state, HostState::Suspect | HostState::Fenced))
+        let slot = self.memory.incarnation(host);
+        slot.is_some_and(|(slot, _)| matches!(slot.state, HostState::Suspect | HostState::Fenced))
     }
 
     /// From now on the memory outlives this process and the hosts, until [`Running::end`]: what was

@@ -54,7 +54,7 @@ pub(super) struct Keeper {
     pub closed: Vec<Slot>,
     /// The round of transactions that ended when this host last buried somebody.
     pub round: u64,
-    /// Lives that this host has resolved.
+    /// Incarnations whose locks this host has resolved.
     resolved: BTreeSet<(u8, u16)>,
     /// Dead hosts whose partitions this one has taken over, and the epoch at which its own checkpoint must
     /// begin before they may come back.
@@ -101,7 +101,7 @@ impl Keeper {
         }
     }
 
-    /// This host's life.
+    /// This host's incarnation.
     pub fn me(&self) -> Slot {
         self.me
     }
@@ -230,17 +230,17 @@ impl<M: Method> Host<M> {
         let heir_of = if fenced.is_empty() { Vec::new() } else { self.heir_of(cx, keeper) };
         let mut worked = 0;
         for slot in fenced {
-            let life = (slot.host.0, slot.incarnation);
+            let incarnation = (slot.host.0, slot.incarnation);
             if slot.state == HostState::Recovered {
                 // Whoever recovered it may have died before this last step.
                 watch::release(cx, &self.plan, slot);
             }
-            if keeper.resolved.contains(&life) || keeper.rests(Task::Resolve, &slot, cx.now_ns()) {
+            if keeper.resolved.contains(&incarnation) || keeper.rests(Task::Resolve, &slot, cx.now_ns()) {
                 continue;
             }
             match self.resolve_death(cx, slot, &keeper.taking) {
                 Ok(()) => {
-                    keeper.resolved.insert(life);
+                    keeper.resolved.insert(incarnation);
                     keeper.round = self.transactions.close_round();
                     self.forget_failed(cx, keeper, (Task::Resolve, &[slot]));
                 }

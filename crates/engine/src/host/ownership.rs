@@ -90,7 +90,7 @@ impl<M: Method> Host<M> {
         Ok(())
     }
 
-    /// Follows partitions of dead hosts to their next owners, and hosts to their next lives.
+    /// Follows partitions of dead hosts to their next owners, and hosts to their next incarnations.
     pub(super) fn follow<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> usize {
         let mut worked = 0;
         for host in self.plan.hosts().filter(|host| self.owners.is_down(*host)) {

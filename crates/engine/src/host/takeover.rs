@@ -281,7 +281,7 @@ impl<M: Method> Host<M> {
 }
 
 /// True if dead hosts leave a partition of this owner to their heir; without one, it is its home's. An owner
-/// of an earlier life than the dead one had come back and not lived to say so.
+/// of an earlier incarnation than the dead one had come back and not lived to say so.
 fn is_left(owner: Option<Owner>, home: HostId, dead: &[Slot]) -> bool {
     dead.iter().any(|slot| match owner {
         Some(owner) => owner.host == slot.host && owner.incarnation <= slot.incarnation,

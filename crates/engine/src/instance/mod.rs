@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //! 1. Partition p is used by its owner: its home, or whoever took it over (owners.rs).
-//! 2. A host that the pod has ruled out stays ruled out: nothing is committed, and it shows no sign of life.
+//! 2. A host that the pod has ruled out stays ruled out: nothing is committed, and it sends no heartbeat.
 //!
 //! Rooms: `owners`, who owns what; `transactions`, `wait_graph`, which are open; `waits`, what workers wait
 //! for, and `wait_policy`, for how long; `pool`, workers that are lent; `service`, what passes between this
@@ -122,7 +122,7 @@ impl Instance {
         member: Member,
         equipment: Equipment,
     ) -> Self {
-        let (me, life) = (cx.host(), member.incarnation());
+        let (me, incarnation) = (cx.host(), member.incarnation());
         let Equipment { log, history, hearer, wait } = equipment;
         Self {
             me,
@@ -133,9 +133,9 @@ impl Instance {
             waits: Waits::new(),
             wait,
             held_up: HeldUp::default(),
-            heap: Heap::new(plan, me, life),
+            heap: Heap::new(plan, me, incarnation),
             epochs: Epochs::new(cx, plan),
-            lanes: Lanes::new(cx, plan, life),
+            lanes: Lanes::new(cx, plan, incarnation),
             outbox: Outbox::default(),
             mail: MailCounts::default(),
             urged_ns: AtomicU64::new(0),
@@ -239,7 +239,7 @@ impl Instance {
     }
 
     /// True once the pod has ruled that this host is not a member any more, or this host that it cannot be
-    /// one: nothing may be committed, and it shows no sign of life.
+    /// one: nothing may be committed, and it sends no heartbeat.
     #[inline]
     pub fn is_overruled(&self) -> bool {
         self.overruled.load(Ordering::Relaxed)

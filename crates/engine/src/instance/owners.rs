@@ -6,7 +6,7 @@
 //! 2. A partition of this host is closed while it changes hands here: no transaction begins to use it, as
 //!    somebody else's or as its own.
 //! 3. A host is known to be dead before the rows of this host are swept of it, and until it is seen in a new
-//!    life.
+//!    incarnation.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
@@ -17,19 +17,19 @@ use liger_pod::watch::Owner;
 
 /// Set while a partition changes hands here.
 const CLOSED: u32 = 1 << 31;
-/// The life of an owner that has not come yet.
+/// The incarnation of an owner that has not come yet.
 const TO_COME: u16 = u16::MAX;
 
 /// What this host knows of owners.
 pub(crate) struct Owners {
     hosts: u8,
-    /// By partition: 0..8 host, 8..24 its life, 31 closed.
+    /// By partition: 0..8 host, 8..24 its incarnation, 31 closed.
     now: Vec<AtomicU32>,
-    /// By host: its last life that is known to be dead.
+    /// By host: its last incarnation that is known to be dead.
     buried: [AtomicU32; MAX_HOSTS],
     /// Hosts that are dead now, bit h for host h.
     down: AtomicU16,
-    /// By host: its last life that was seen to serve no more, whether it died or left.
+    /// By host: its last incarnation that was seen to serve no more, whether it died or left.
     over: [AtomicU32; MAX_HOSTS],
 }
 
@@ -71,8 +71,8 @@ impl Owners {
         decode(self.now[partition.index()].load(Ordering::Relaxed))
     }
 
-    /// The life that owns a partition, looked up if it had not come when this host last looked. `None`: it
-    /// has not come yet.
+    /// The incarnation that owns a partition, looked up if it had not come when this host last looked.
+    /// `None`: it has not come yet.
     pub fn now<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, partition: PartitionId) -> Option<Owner> {
         let place = &self.now[partition.index()];
         let word = place.load(Ordering::SeqCst);
@@ -86,16 +86,16 @@ impl Owners {
         Some(now)
     }
 
-    /// True if this life was seen to serve no more.
+    /// True if this incarnation was seen to serve no more.
     #[inline]
-    pub fn is_over(&self, life: Owner) -> bool {
-        u32::from(life.incarnation) <= self.over[usize::from(life.host.0)].load(Ordering::Relaxed)
+    pub fn is_over(&self, owner: Owner) -> bool {
+        u32::from(owner.incarnation) <= self.over[usize::from(owner.host.0)].load(Ordering::Relaxed)
     }
 
-    /// Notes that this life serves no more.
-    pub fn note_over(&self, life: Owner) {
-        debug_assert_ne!(life.incarnation, TO_COME, "a life that has not come does not end");
-        self.over[usize::from(life.host.0)].fetch_max(life.incarnation.into(), Ordering::Relaxed);
+    /// Notes that this incarnation serves no more.
+    pub fn note_over(&self, owner: Owner) {
+        debug_assert_ne!(owner.incarnation, TO_COME, "an incarnation that has not come does not end");
+        self.over[usize::from(owner.host.0)].fetch_max(owner.incarnation.into(), Ordering::Relaxed);
     }
 
     /// True while the partition changes hands here. (A transaction that has not seen it is waited for.)
@@ -128,7 +128,7 @@ impl Owners {
         owner.incarnation != TO_COME && u32::from(owner.incarnation) <= buried
     }
 
-    /// Remembers that a life is over, and that what was to be its own is an orphan.
+    /// Remembers that an incarnation is over, and that what was to be its own is an orphan.
     pub fn bury<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, dead: Slot) {
         for partition in plan.partitions() {
             if self.of(partition) == (Owner { host: dead.host, incarnation: TO_COME }) {
@@ -137,11 +137,11 @@ impl Owners {
             }
         }
         let before = self.buried[usize::from(dead.host.0)].swap(dead.incarnation.into(), Ordering::SeqCst);
-        debug_assert!(before <= dead.incarnation.into(), "lives end in their order");
+        debug_assert!(before <= dead.incarnation.into(), "incarnations end in their order");
         self.down.fetch_or(1 << dead.host.0, Ordering::SeqCst);
     }
 
-    /// True if this life, or a later one, is known to be dead.
+    /// True if this incarnation, or a later one, is known to be dead.
     pub fn is_buried(&self, host: HostId, incarnation: u16) -> bool {
         u32::from(incarnation) <= self.buried[usize::from(host.0)].load(Ordering::SeqCst)
     }
@@ -152,7 +152,7 @@ impl Owners {
         self.down.load(Ordering::Relaxed) >> host.0 & 1 != 0
     }
 
-    /// Notes that a host is there in a later life.
+    /// Notes that a host is there in a later incarnation.
     pub fn is_back(&self, host: HostId) {
         self.down.fetch_and(!(1 << host.0), Ordering::SeqCst);
     }

@@ -1,5 +1,5 @@
-//! What passes between a host and the others, whatever it is about: mail that goes out, lives that are looked
-//! at, bells at which threads sleep, memory that waits for all hosts before it can be used again.
+//! What passes between a host and the others, whatever it is about: mail that goes out, incarnations that are
+//! looked at, bells at which threads sleep, memory that waits for all hosts before it can be used again.
 
 use std::sync::atomic::Ordering;
 
@@ -13,7 +13,7 @@ use liger_pod::watch::Owner;
 use super::{Instance, MailCounts, count};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub(crate) const SABOTAGE_STEPS: &[&str] = &["service.look-at-life"];
+pub(crate) const SABOTAGE_STEPS: &[&str] = &["service.look-at-incarnation"];
 
 /// Things that wait for other hosts before they can be reused: with more of them, this host wakes the others,
 /// but not more often than this.
@@ -26,11 +26,11 @@ impl Instance {
         &self.mail
     }
 
-    /// Sends a message to a host in this life as soon as there is room; never waits.
+    /// Sends a message to a host in this incarnation as soon as there is room; never waits.
     pub(crate) fn post<F: Fabric>(&self, cx: &Cx<F>, to: Owner, message: Vec<u8>) {
         debug_assert!(to.host != self.me && !message.is_empty(), "a message to another host");
         count(&self.mail.sent, 1);
-        let addressee = Addressee::life(to.host, to.incarnation);
+        let addressee = Addressee::of(to.host, to.incarnation);
         let is_read = || !self.owners.is_buried(to.host, to.incarnation);
         self.outbox.post(cx, &self.lanes, addressee, message, is_read);
     }
@@ -61,18 +61,18 @@ impl Instance {
         bells::bell(&self.plan, self.me, which)
     }
 
-    /// True if this host knows that a life serves no more.
-    pub(crate) fn is_known_over(&self, life: Owner) -> bool {
-        self.owners.is_over(life) || self.owners.is_buried(life.host, life.incarnation)
+    /// True if this host knows that an incarnation serves no more.
+    pub(crate) fn is_known_over(&self, owner: Owner) -> bool {
+        self.owners.is_over(owner) || self.owners.is_buried(owner.host, owner.incarnation)
     }
 
-    /// Looks whether a life still serves. One that is a suspect does not: nothing that it may yet do for this
-    /// host is asked for again before the partition has another owner, which is told of it.
-    pub(crate) fn look_at_life<F: Fabric>(&self, cx: &Cx<F>, life: Owner) {
-        let Ok(now) = Slot::load(cx, &self.plan, life.host) else { return };
-        let serves = now.state == HostState::Alive && now.incarnation == life.incarnation;
-        if !serves && !cx.sabotaged("service.look-at-life") {
-            self.owners.note_over(life);
+    /// Looks whether an incarnation still serves. One that is a suspect does not: nothing that it may yet do
+    /// for this host is asked for again before the partition has another owner, which is told of it.
+    pub(crate) fn look_at_owner<F: Fabric>(&self, cx: &Cx<F>, owner: Owner) {
+        let Ok(now) = Slot::load(cx, &self.plan, owner.host) else { return };
+        let serves = now.state == HostState::Alive && now.incarnation == owner.incarnation;
+        if !serves && !cx.sabotaged("service.look-at-incarnation") {
+            self.owners.note_over(owner);
         }
     }
 

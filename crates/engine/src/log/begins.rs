@@ -6,10 +6,11 @@
 //!
 //! Invariants:
 //! 1. A host's begin is the one of a checkpoint that its manifest names on storage, or an earlier one; it
-//!    never falls in one life. A host that has not told any since the pod's memory was made needs everything.
+//!    never falls in one incarnation. A host that has not told any since the pod's memory was made needs
+//!    everything.
 //! 2. Whoever left or died leaves its begin: its partitions may be loaded from there. When it left without
-//!    any, or another host has taken them over and has a checkpoint of them, it needs nothing; its next life
-//!    begins where it joins.
+//!    any, or another host has taken them over and has a checkpoint of them, it needs nothing; its next
+//!    incarnation begins where it joins.
 
 use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
 use liger_pod::bells::{Bell, bell};
@@ -51,8 +52,9 @@ impl Begins {
         raise(cx, self.hosts[usize::from(host.0)], NOTHING);
     }
 
-    /// The next life of this host needs what comes from `epoch` on, if the last one needed nothing any more.
-    pub(super) fn begin_life<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
+    /// The next incarnation of this host needs what comes from `epoch` on, if the last one needed nothing any
+    /// more.
+    pub(super) fn begin_incarnation<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
         let word = self.hosts[usize::from(cx.host().0)];
         let _ = cx.compare_exchange(word, NOTHING, epoch);
     }

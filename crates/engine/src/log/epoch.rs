@@ -259,8 +259,8 @@ impl LogClock {
         self.wake_waiting(cx);
     }
 
-    /// A new life of this host reopens its closed log: from now on the pod waits for its marks, of which none
-    /// says less than what the pod was told before.
+    /// A new incarnation of this host reopens its closed log: from now on the pod waits for its marks, of
+    /// which none says less than what the pod was told before.
     pub(super) fn reopen<F: Fabric>(&self, cx: &Cx<F>) {
         let word = self.durable[usize::from(cx.host().0)];
         if cx.load(word) == CLOSED {

@@ -9,8 +9,8 @@
 //!   one host; what is not needed any more goes by the checkpoints' begins.
 //!
 //! Invariants:
-//! 1. A host has told the pod a durable epoch of this life before [`HostLog::new`] returns: as a member it
-//!    holds nobody back, and its last mark says no less than what the pod was told.
+//! 1. A host has told the pod a durable epoch of this incarnation before [`HostLog::new`] returns: as a
+//!    member it holds nobody back, and its last mark says no less than what the pod was told.
 
 mod begins;
 mod binding;
@@ -18,7 +18,6 @@ pub mod branch;
 mod checksum;
 mod closed;
 pub mod epoch;
-mod lives;
 mod options;
 pub mod record;
 pub mod rest;
@@ -30,6 +29,7 @@ pub mod ship;
 pub mod space;
 mod state;
 mod worker;
+mod writers;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -45,7 +45,7 @@ use record::Origin;
 use ring::{Ring, RingReader};
 use room::{LogRoom, Promise, Refusal};
 pub use ship::LogState;
-use ship::{Life, LogFailure, LogOptions, ShipCounts, Shipper};
+use ship::{LogFailure, LogOptions, ShipCounts, Shipper, Writer};
 pub use worker::WorkerLog;
 
 /// Protocol steps of the log that a mutation test can leave out.
@@ -70,13 +70,13 @@ pub struct HostLog {
     /// The pod was durable up to here when somebody last looked.
     known_durable: AtomicU64,
     begins: Begins,
-    /// Bytes appended in this life, and bytes of all segments.
+    /// Bytes appended in this incarnation, and bytes of all segments.
     appended: AtomicU64,
     held: AtomicU64,
 }
 
 impl HostLog {
-    /// The log of this context's host, in its life `incarnation`. Ships what an earlier life left in the
+    /// The log of this context's host, in its `incarnation`. Ships what an earlier incarnation left in the
     /// rings. Before the host becomes a member.
     ///
     /// # Errors
@@ -92,13 +92,13 @@ impl HostLog {
         Binding { pod: options.pod, generation: options.generation }.publish(cx, plan)?;
         let clock = LogClock::new(cx, plan, options.first_epoch);
         cx.store(state_word(plan, cx.host()), LogState::Good as u64);
-        let mut shipper = Shipper::new(cx, plan, cx.host(), &clock, Life::Own(incarnation), disk, options)?;
+        let mut shipper = Shipper::new(cx, plan, cx.host(), &clock, Writer::Own(incarnation), disk, options)?;
         clock.reopen(cx);
         // Behind all that the pod was told while this log was closed.
         shipper.mark(cx, &clock)?;
         let (appended, held) = (shipper.counts().bytes, shipper.held_bytes());
         let begins = Begins::new(plan);
-        begins.begin_life(cx, clock.now(cx));
+        begins.begin_incarnation(cx, clock.now(cx));
         Ok(Self {
             plan: plan.clone(),
             incarnation,
@@ -127,7 +127,7 @@ impl HostLog {
     }
 
     /// Ships what the dead host of `disk` has left in its rings, and closes its log: from then on it holds
-    /// nobody back. May be repeated, by another heir too. `heir` is the caller's life.
+    /// nobody back. May be repeated, by another heir too. `heir` is the caller.
     ///
     /// # Errors
     /// If the disk fails.
@@ -140,7 +140,7 @@ impl HostLog {
         members: u16,
     ) -> Result<(), LogFailure> {
         assert_ne!(dead, cx.host(), "nobody is its own heir");
-        let heir = Life::Heir(cx.host());
+        let heir = Writer::Heir(cx.host());
         bury(cx, (&self.plan, &self.clock), (dead, disk), heir, options, members)
     }
 
@@ -297,7 +297,7 @@ impl HostLog {
         Ok(())
     }
 
-    /// Bytes appended to segments in this life.
+    /// Bytes appended to segments in this incarnation.
     pub fn appended_bytes(&self) -> u64 {
         self.appended.load(Ordering::Relaxed)
     }
@@ -495,7 +495,7 @@ pub(crate) fn bury_all_alone<F: Fabric>(
 ) -> Result<(), LogFailure> {
     let clock = LogClock::new(cx, plan, options.first_epoch);
     // Nobody is a member; and what was durable in the whole pod is of no use when all logs are closed.
-    bury(cx, (plan, &clock), (dead, disk), Life::Salvager, options, 0)
+    bury(cx, (plan, &clock), (dead, disk), Writer::Salvager, options, 0)
 }
 
 /// Ships what a dead host has left in its rings to its disk, and closes its log. What is shipped may have
@@ -504,7 +504,7 @@ fn bury<F: Fabric>(
     cx: &Cx<F>,
     (plan, clock): (&Plan, &LogClock),
     (dead, disk): (HostId, &Disk),
-    by: Life,
+    by: Writer,
     options: LogOptions,
     members: u16,
 ) -> Result<(), LogFailure> {

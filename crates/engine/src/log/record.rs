@@ -85,7 +85,7 @@ pub enum Op {
 pub struct Origin {
     /// The host that executed the transaction.
     pub host: HostId,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: u16,
     /// The worker, and so the ring.
     pub worker: u8,

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. `head <= tail <= head + len`; neither ever goes back, not even when a host comes back to life.
+//! 1. `head <= tail <= head + len`; neither ever goes back, not even when a host joins again.
 //! 2. Every byte before the tail was written back before the tail said so.
 //! 3. The tail is in shared memory before `append` returns: before the transaction changes a shared row, and
 //!    before its worker shows that it no longer runs (host memory, whose stores no fence of the pod orders).
@@ -150,7 +150,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// The ring of this context's worker, as its last life left it.
+    /// The ring of this context's worker, as its last incarnation left it.
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, worker: WorkerId) -> Self {
         let extent = RingExtent::of(plan, cx.host(), worker);
         let (tail, head) = (Tail::decode(cx.load(extent.tail())).end, cx.load(extent.head()));

@@ -87,7 +87,7 @@ pub struct Marks {
     /// Generation of the pod in which the last one was written. The host has no record of a later one: it
     /// marks its log before it becomes a member.
     pub generation: u64,
-    /// The host died, its log was closed, and no later life has told anything: it holds nobody back.
+    /// The host died, its log was closed, and no later incarnation has told anything: it holds nobody back.
     pub closed: bool,
 }
 
@@ -209,14 +209,15 @@ impl Scanner {
             );
             return self.damage_at(number, 0, why);
         }
-        // Lives that died before their segments had heads have written nothing.
+        // Incarnations that died before their segments had heads have written nothing.
         if !is_first && head.previous_end != self.counted.byte {
             self.at = self.counted;
             let reason = self.stop.take().map_or_else(String::new, |(why, _)| format!("; {why}"));
             let (end, name) = (head.previous_end, segment_name(number));
             return self.damage(format!("{name} knew that the segment before it ends at byte {end}{reason}"));
         }
-        // What does not check before it was the torn end of an earlier life, which recovery has judged.
+        // What does not check before it was the torn end of an earlier incarnation, which recovery has
+        // judged.
         self.stop = None;
         if head.generation != self.generation {
             // The rings are others, and what was in the old ones is lost.
@@ -247,7 +248,7 @@ impl Scanner {
         while at < bytes.len() {
             let frame = match frames.parse(bytes, at) {
                 Ok(frame) => frame,
-                // Space that was taken and not written yet: the next life gives it back.
+                // Space that was taken and not written yet: the next incarnation gives it back.
                 Err(_) if bytes[at..].iter().all(|byte| *byte == 0) => {
                     self.bytes -= (bytes.len() - at) as u64;
                     return;
@@ -362,8 +363,8 @@ impl Scanner {
 /// The bytes of a ring, as frames bring them.
 #[derive(Clone, Debug)]
 struct Stream {
-    /// Who ships it, and the position up to which this life has.
-    life: Option<u16>,
+    /// Who ships it, and the position up to which this incarnation has.
+    incarnation: Option<u16>,
     shipped: u64,
     /// Position of the first byte not taken, and where that one is in the log.
     position: u64,
@@ -382,7 +383,7 @@ impl Stream {
     fn new(position: u64) -> Self {
         let at = LogPosition::default();
         Self {
-            life: None,
+            incarnation: None,
             shipped: position,
             position,
             at,
@@ -417,13 +418,13 @@ impl Stream {
     ) -> Result<usize, String> {
         debug_assert!(first <= len && len > 0, "a record begins at {first} of {len} bytes");
         let next = self.end();
-        let is_new_life = self.life != Some(incarnation);
-        // A later life ships again what the earlier one had not seen synced.
-        let goes_on = if is_new_life { position <= next } else { position == self.shipped };
+        let is_new = self.incarnation != Some(incarnation);
+        // A later incarnation ships again what the earlier one had not seen synced.
+        let goes_on = if is_new { position <= next } else { position == self.shipped };
         if !goes_on {
             return Err(format!("the stream goes on at {position}, not {next}"));
         }
-        (self.life, self.shipped) = (Some(incarnation), position + len as u64);
+        (self.incarnation, self.shipped) = (Some(incarnation), position + len as u64);
         let known = (next - position).min(len as u64) as usize;
         let begin = (first < len).then_some(position + first as u64);
         let fits = match (self.aligned, begin) {

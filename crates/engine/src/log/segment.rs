@@ -97,7 +97,7 @@ pub struct SegmentHead {
     pub pod: u64,
     /// The host that wrote it.
     pub host: HostId,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: u16,
     /// Which of the host's segments it is.
     pub number: u32,
@@ -180,7 +180,7 @@ pub enum FrameKind {
     Records {
         /// Whose ring.
         worker: u8,
-        /// The life that shipped it (its records may be of an earlier one).
+        /// The incarnation that shipped it (its records may be of an earlier one).
         incarnation: u16,
         /// Where in the ring's stream it starts.
         position: u64,
@@ -188,7 +188,7 @@ pub enum FrameKind {
         first: u32,
     },
     /// The frames before it hold every record of this host, which is dead and commits no more: its log holds
-    /// nobody back until a later life appends to it.
+    /// nobody back until a later incarnation appends to it.
     Closed {
         /// The newest epoch that the writer knew to be durable in the whole pod.
         pod_durable: u64,

@@ -22,8 +22,6 @@ use liger_pod::plan::Plan;
 
 use super::closed::ClosedSegments;
 use super::epoch::LogClock;
-pub(super) use super::lives::Life;
-use super::lives::{HEIRS, secure_end};
 pub use super::options::LogOptions;
 use super::record::{epoch_of, llsn_of, step_over, u32_at};
 use super::ring::{RingReader, all_rings};
@@ -31,6 +29,8 @@ use super::room::LogRoom;
 use super::segment::{FRAME_HEAD_BYTES, FrameKind, LogPosition, SEGMENT_HEAD_BYTES, SegmentHead};
 use super::space::Space;
 pub use super::state::{LogFailure, LogState, ShipCounts};
+pub(super) use super::writers::Writer;
+use super::writers::{HEIRS, secure_end};
 use crate::files::{segment_name, segment_number};
 
 /// Protocol steps that a test can leave out.
@@ -39,7 +39,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "log.tails-after-active",
     "log.head-after-sync",
     "log.durable-after-sync",
-    "log.sync-last-life",
+    "log.sync-last-incarnation",
     "log.first-record",
     "log.write-again",
 ];
@@ -117,7 +117,7 @@ impl Shipper {
         plan: &Plan,
         host: HostId,
         clock: &LogClock,
-        life: Life,
+        writer: Writer,
         disk: &Disk,
         options: LogOptions,
     ) -> Result<Self, LogFailure> {
@@ -131,10 +131,10 @@ impl Shipper {
         // told of, is shipped again, behind this.
         let mark = mark.min(clock.durable(cx, host));
         let number = newest + 1;
-        let incarnation = life.name(number);
+        let incarnation = writer.name(number);
         let head = SegmentHead { pod, host, incarnation, number, generation, previous_end, mark };
         let room = Arc::new(LogRoom::new(options.room, options.frame_bytes));
-        let goes_on = matches!(life, Life::Own(_));
+        let goes_on = matches!(writer, Writer::Own(_));
         let space = Space::start(cx, disk, &head, options.room, room.clone(), goes_on)?;
         assert_eq!(space.end(), SEGMENT_HEAD_BYTES as u64, "a segment begins with its head");
         let rings: Vec<_> =

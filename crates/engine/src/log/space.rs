@@ -55,7 +55,7 @@ pub(super) struct Space {
 
 impl Space {
     /// Starts a segment; `goes_on`: with some space ahead, if there is any. Where there is no room the
-    /// reserve of the last life gives some: it is made anew later.
+    /// reserve of the last incarnation gives some: it is made anew later.
     ///
     /// # Errors
     /// If the disk fails, or has no room for the segment's head.
@@ -276,7 +276,7 @@ impl Space {
             let file = match self.reserve.take() {
                 Some(file) => file,
                 None => {
-                    // What the last life has left is of use, also if there is no room for more.
+                    // What the last incarnation has left is of use, also if there is no room for more.
                     let file = open_or_create(cx, &self.disk, RESERVE)?;
                     self.reserved = file.len(cx)?;
                     file

@@ -14,7 +14,7 @@ pub enum LogFailure {
     /// Its device is full, and had promised no room: what is in the rings waits until there is some.
     #[error("the log's device is full; what was committed waits for room: {0}")]
     Full(#[source] DiskError),
-    /// What the host's last life had made sure of is not what it was.
+    /// What the host's last incarnation had made sure of is not what it was.
     #[error("{file} is damaged at byte {byte}: {why}")]
     Damaged {
         /// Name of the segment.

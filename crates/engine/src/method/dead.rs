@@ -37,9 +37,9 @@ fn note(changes: &mut LastChanges, record: &Record<'_>) {
     }
 }
 
-/// A life that is over, and what it may have left half done.
+/// An incarnation that is over, and what it may have left half done.
 pub struct Dead {
-    /// The life.
+    /// The incarnation.
     pub slot: Slot,
     changes: LastChanges,
 }

@@ -199,7 +199,7 @@ pub type Turn<'a> = &'a mut dyn FnMut();
 /// What a method does for the pod: mail, memory, partitions whose owners change, hosts that died
 /// (docs/protocols/takeover.md).
 pub trait Serves: Deref<Target = Instance> + Send + Sync + 'static {
-    /// Deals with a message of a host in this life; false if it is none of this method's. Never waits.
+    /// Deals with a message of a host in this incarnation; false if it is none of this method's. Never waits.
     fn handle<F: Fabric>(&self, cx: &Cx<F>, from: (HostId, u16), message: &[u8]) -> bool {
         let _ = (cx, from, message);
         false

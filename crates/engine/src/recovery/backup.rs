@@ -202,7 +202,7 @@ fn cut<F: Fabric>(cx: &Cx<F>, segments: &mut Vec<HeldFile>, durable: u64) -> Res
     }
     assert_eq!(heads.len(), segments.len(), "each segment's head was looked at");
     for at in 1..segments.len() {
-        // That of a life that ended before it had a head.
+        // That of an incarnation that ended before it had a head.
         let Some(head) = &heads[at] else { continue };
         let before = &mut segments[at - 1];
         before.bytes = before.bytes.min(head.previous_end);

@@ -12,7 +12,7 @@
 //!    what counts is the least begin of all hosts' valid checkpoints, also of hosts that left or died. Who
 //!    loads a dead host's partitions needs nothing before that host's begin, and nothing else goes.
 //! 2. A segment is removed when the manifest that does not need it is on storage. Removing is never synced:
-//!    what a loss of power brings back lies before the first segment, and the next life removes it.
+//!    what a loss of power brings back lies before the first segment, and the next incarnation removes it.
 //! 3. A begin is told when its checkpoint counts.
 //! 4. Nothing happens before the host's partitions are filled ([`Checkpointer::whole`]), and no checkpoint is
 //!    taken before a restart has made all rows: it would lose the rest, and remove what they are made from.
@@ -519,7 +519,7 @@ impl Checkpointer {
                 replaced => replaced?,
             }
         }
-        // The last life may have left some of before its first segment, too.
+        // The last incarnation may have left some of before its first segment, too.
         let gone = log.forget_below(cx, first);
         for &(number, bytes) in &gone {
             assert!(number < next.first_segment, "segment {number} is needed");

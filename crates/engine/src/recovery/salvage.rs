@@ -53,7 +53,7 @@ pub enum Dead {
 pub enum SalvageError {
     /// A host may still run.
     #[error(
-        "host {} is {state} in its life {incarnation}, and nothing proves that its process is gone",
+        "host {} is {state} in its incarnation {incarnation}, and nothing proves that its process is gone",
         host.0
     )]
     Living {
@@ -61,7 +61,7 @@ pub enum SalvageError {
         host: HostId,
         /// What the pod says of it.
         state: HostState,
-        /// Its life.
+        /// Its incarnation.
         incarnation: u16,
         /// What names its process; 0 if nothing does.
         process: u64,
@@ -168,9 +168,9 @@ fn prove_dead<F: Fabric>(cx: &Cx<F>, memory: &Memory) -> Result<(), SalvageError
         return Ok(());
     }
     for host in memory.hosts() {
-        let life = Slot::load(cx, memory, host)?;
-        let Slot { state, incarnation, .. } = life;
-        let name = membership::name_of(cx, memory, life);
+        let slot = Slot::load(cx, memory, host)?;
+        let Slot { state, incarnation, .. } = slot;
+        let name = membership::name_of(cx, memory, slot);
         let proven = match (state, name) {
             (HostState::Free | HostState::Fenced | HostState::Recovered, _) => true,
             // It has not said who it is, so it has not touched anything. It will not: the caller has its

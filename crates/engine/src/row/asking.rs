@@ -4,9 +4,9 @@
 //! Invariants:
 //! 1. A handler never waits: what it sends goes through the outbox when the lane is full.
 //! 2. Whoever waits holds no latch, and keeps serving.
-//! 3. A request is meant for the life that owns the partition. Whoever waits looks every few turns whether
-//!    that life goes on, so no request waits for an answer that cannot come; and a life that was seen to be
-//!    over is asked no more.
+//! 3. A request is meant for the incarnation that owns the partition. Whoever waits looks every few turns
+//!    whether that incarnation goes on, so no request waits for an answer that cannot come; and an
+//!    incarnation that was seen to be over is asked no more.
 
 use liger_fabric::{Cx, Fabric};
 use liger_pod::PodError;
@@ -24,7 +24,7 @@ use crate::txn::{Conflict, TxnError};
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["service.match-request-number"];
 
-/// Turns of a wait that is awake between two looks at whether the life that was asked goes on.
+/// Turns of a wait that is awake between two looks at whether the incarnation that was asked goes on.
 const TURNS_PER_LOOK: u32 = 16;
 
 impl Rows {
@@ -45,7 +45,7 @@ impl Rows {
         true
     }
 
-    /// Sends a message to a host in this life as soon as there is room; never waits.
+    /// Sends a message to a host in this incarnation as soon as there is room; never waits.
     pub(super) fn send<F: Fabric>(&self, cx: &Cx<F>, to: Owner, message: &Message) {
         let mut bytes = Vec::with_capacity(64);
         message.encode(&mut bytes);
@@ -91,7 +91,7 @@ impl<F: Fabric> Work<'_, '_, F> {
                 return Ok(answer);
             }
             if turn >= ALONE_TURNS || turn.is_multiple_of(TURNS_PER_LOOK) {
-                host.look_at_life(cx, owner);
+                host.look_at_owner(cx, owner);
             }
             let damage = host.lanes.damage();
             if host.is_known_over(owner) || damage.is_some() {

@@ -251,8 +251,8 @@ impl SharedRows {
         if keeps { after | valid } else { after }
     }
 
-    /// Takes a dead host out of the readers, and out of those whose cached copy is current: its next life
-    /// starts with none.
+    /// Takes a dead host out of the readers, and out of those whose cached copy is current: its next
+    /// incarnation starts with none.
     pub fn forget_host<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr, dead: HostId) {
         let keeps = cx.sabotaged("row.forget-valid-bits");
         let without = |valid: u16| if keeps { valid } else { valid & !(1 << dead.0) };
@@ -393,7 +393,7 @@ impl SharedRows {
             && self.swap(cx, at, |cell| Ok::<_, ()>(cell.with_second_chance(false))).is_ok()
     }
 
-    /// Brings a dead cell to life for a row that moves in: valid here only, held as said.
+    /// Makes a dead cell live for a row that moves in: valid here only, held as said.
     pub fn bear<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr, held: Held) {
         let _: Result<_, ()> = self.swap(cx, at, |cell| {
             debug_assert!(cell == TupleCell::DEAD, "a cell is born once: {cell:?}");

@@ -7,10 +7,10 @@
 //!    each 512-byte sector of them is, by itself, new, old, or a mixture. Bytes that no unsynced write
 //!    changed keep their value. A call that the process died in may have done a part of what it says.
 //! 3. A `rename` replaces its target atomically: a crash leaves the old file or the new one.
-//! 4. **A `sync` that failed ends the file's life.** Nobody knows which bytes reached the medium, a second
-//!    `sync` would say `Ok` without writing them, and reads may show bytes that a crash takes away. So the
-//!    file is *distrusted* from then on: every call but `len` fails with [`DiskErrorKind::Distrusted`], on
-//!    every handle of this `Disk`. After a failed `sync_names` the same holds for the changes of names.
+//! 4. **A `sync` that failed ends the use of the file.** Nobody knows which bytes reached the medium, a
+//!    second `sync` would say `Ok` without writing them, and reads may show bytes that a crash takes away. So
+//!    the file is *distrusted* from then on: every call but `len` fails with [`DiskErrorKind::Distrusted`],
+//!    on every handle of this `Disk`. After a failed `sync_names` the same holds for the changes of names.
 //! 5. One process at a time holds a directory. It is let go when the last `Disk` and `DiskFile` of it is
 //!    dropped or its process dies.
 //!

@@ -440,7 +440,10 @@ impl State {
                 }
             }
         }
-        debug_assert!(self.hosts[host].killed.last().is_none_or(|last| *last <= step), "lives end in order");
+        debug_assert!(
+            self.hosts[host].killed.last().is_none_or(|last| *last <= step),
+            "incarnations end in order"
+        );
         self.hosts[host].killed.push(step);
         self.mix(usize::from(u8::MAX), Verb::Pause, host as u64, step);
         self.anybody_progressed();

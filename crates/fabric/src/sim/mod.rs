@@ -94,7 +94,7 @@ impl Simulation {
         Self::with_disks(config, disks)
     }
 
-    /// An empty pod with the disks of another one: its next life.
+    /// An empty pod with the disks of another one: its next run.
     pub fn with_disks(config: SimConfig, disks: SimDisks) -> Self {
         Self { state: Rc::new(RefCell::new(State::new(config, disks))), threads: Vec::new() }
     }
@@ -111,8 +111,8 @@ impl Simulation {
         state.picker.add(index, &mut state.random);
     }
 
-    /// Adds a worker that starts when its host has died once: the host's next life. It never runs if the host
-    /// lives.
+    /// Adds a worker that starts when its host has died once: the host's next incarnation. It never runs if
+    /// the host lives.
     pub fn spawn_after_crash(
         &mut self,
         host: HostId,
@@ -132,7 +132,7 @@ impl Simulation {
         let mut state = self.state.borrow_mut();
         let me = state.add_worker(host, worker, waits);
         assert_eq!(me, self.threads.len(), "a worker's number is its thread's");
-        // Lives of one worker number differ in their random numbers.
+        // Incarnations of one worker number differ in their random numbers.
         let seed = state.config.seed.wrapping_add((me as u64) << 48);
         let timed = state.is_timed();
         drop(state);
@@ -305,9 +305,9 @@ impl Sim {
         self.state.borrow_mut().call_sites.list(hosts);
     }
 
-    /// Which life of a host this is, from 1: what its processes are named by.
-    pub fn life(&self, host: HostId) -> u64 {
-        self.state.borrow().hosts[usize::from(host.0)].life()
+    /// Which incarnation of a host this is, from 1: what its processes are named by.
+    pub fn incarnation(&self, host: HostId) -> u64 {
+        self.state.borrow().hosts[usize::from(host.0)].incarnation()
     }
 
     fn is_inert(&self, state: &mut State) -> bool {

@@ -62,9 +62,9 @@ pub struct HostReport {
 }
 
 impl HostReport {
-    /// Which life of the host this is, from 1.
-    pub fn life(&self) -> u64 {
-        debug_assert!(self.killed.is_sorted(), "lives end in their order: {:?}", self.killed);
+    /// Which incarnation of the host this is, from 1.
+    pub fn incarnation(&self) -> u64 {
+        debug_assert!(self.killed.is_sorted(), "incarnations end in their order: {:?}", self.killed);
         self.killed.len() as u64 + 1
     }
 }

@@ -175,7 +175,7 @@ impl Fabric for Sim {
 
     fn process(&self) -> u64 {
         let state = self.state.borrow();
-        state.hosts[state.workers[self.me].host].life()
+        state.hosts[state.workers[self.me].host].incarnation()
     }
 
     /// A host that still lives loses its port now, in a crash domain that the seed picks.
@@ -184,7 +184,7 @@ impl Fabric for Sim {
             return CutOff::Pending;
         };
         let named = usize::from(host.0);
-        if state.hosts[named].life() != process {
+        if state.hosts[named].incarnation() != process {
             return CutOff::Done;
         }
         if named == state.workers[self.me].host || state.spared {
@@ -205,7 +205,7 @@ impl Fabric for Sim {
 
     fn is_gone(&self, host: HostId, process: u64) -> bool {
         let Some(state) = self.enter(Verb::Pause, 0, 0, Location::caller()) else { return false };
-        state.ends_show && state.hosts[usize::from(host.0)].life() != process
+        state.ends_show && state.hosts[usize::from(host.0)].incarnation() != process
     }
 
     fn spend(&self, work: Work, times: u32) {

@@ -102,7 +102,7 @@ fn a_survivor_finishes_the_batch_of_a_dead_host() {
     assert_eq!(finish(), Ok(None), "the survivors may have them cached");
     h.rounds(&[1, 2], 0b110);
     assert_eq!((finish(), finish()), (Ok(Some(4)), Ok(Some(0))));
-    // The next life of host 0 starts with a clean sheet.
+    // The next incarnation of host 0 starts with a clean sheet.
     let again = Epochs::new(&h.cxs[0], &h.pod.plan);
     assert_eq!(again.backlog(&h.cxs[0]), 0);
 }

@@ -95,13 +95,13 @@ impl Heap {
         ClassAudit { class: class.name(), chunks, live, free, leaked, dangling }
     }
 
-    /// Takes over the chunks that `dead` owned in its life number `incarnation` (a dead host, or an earlier
-    /// life of this one). `in_use` is everything in these chunks that is in use, retired things included;
-    /// nobody else may allocate from them or free into them meanwhile. Everything else in them is in use from
-    /// now on, too, and added to `orphans`: readers of other hosts may still be looking at it, so it has to
-    /// be retired ([`Epochs::adopt`](crate::epochs::Epochs::adopt) does both). The accounts go over with the
-    /// chunks: they are exact if all that the dead host freed lay in its own, and all that others freed in
-    /// these after its death. May be repeated if the adopter dies, too.
+    /// Takes over the chunks that `dead` owned in its `incarnation` (a dead host, or an earlier
+    /// incarnation of this one). `in_use` is everything in these chunks that is in use, retired things
+    /// included; nobody else may allocate from them or free into them meanwhile. Everything else in them is
+    /// in use from now on, too, and added to `orphans`: readers of other hosts may still be looking at it, so
+    /// it has to be retired ([`Epochs::adopt`](crate::epochs::Epochs::adopt) does both). The accounts go over
+    /// with the chunks: they are exact if all that the dead host freed lay in its own, and all that others
+    /// freed in these after its death. May be repeated if the adopter dies, too.
     ///
     /// # Errors
     /// [`PodError::Damaged`] if words that say whose a chunk is, or where its cells are, make no sense: such

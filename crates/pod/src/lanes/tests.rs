@@ -8,8 +8,8 @@ fn config() -> PodConfig {
     PodConfig::small(3, 4)
 }
 
-fn life(host: u8, incarnation: u16) -> Addressee {
-    Addressee::life(HostId(host), incarnation)
+fn to_host(host: u8, incarnation: u16) -> Addressee {
+    Addressee::of(HostId(host), incarnation)
 }
 
 fn message(number: u32, len: usize) -> Vec<u8> {
@@ -25,7 +25,7 @@ fn messages_arrive_in_order_over_many_laps() {
     while received < 500 {
         while a.random_below(4) > 0 {
             let len = a.random_below(sending.max_message() as u64 + 1) as usize;
-            match sending.try_send(&a, life(2, 1), &message(sent, len)) {
+            match sending.try_send(&a, to_host(2, 1), &message(sent, len)) {
                 Ok(()) => sent += 1,
                 Err(SendError::Full { .. }) => break,
                 Err(e) => panic!("{e}"),
@@ -47,15 +47,15 @@ fn a_full_lane_says_so_and_works_again() {
     let (a, b) = (pod.cx(0, 0), pod.cx(1, 0));
     let (sending, receiving) = (Lanes::new(&a, &pod.plan, 1), Lanes::new(&b, &pod.plan, 1));
     // 16 slots of 64 bytes; each message takes 3.
-    let sent = (0..).take_while(|&i| sending.try_send(&a, life(1, 1), &message(i, 130)).is_ok()).count();
+    let sent = (0..).take_while(|&i| sending.try_send(&a, to_host(1, 1), &message(i, 130)).is_ok()).count();
     assert_eq!(sent, 5);
-    let error = sending.try_send(&a, life(1, 1), &message(0, 130)).unwrap_err();
+    let error = sending.try_send(&a, to_host(1, 1), &message(0, 130)).unwrap_err();
     assert_eq!(error.to_string(), "lane to host 1 is full: 3 slots needed, 1 free");
-    assert!(sending.try_send(&a, life(1, 1), b"fits").is_ok());
+    assert!(sending.try_send(&a, to_host(1, 1), b"fits").is_ok());
     assert!(receiving.has_mail(&b));
     assert_eq!(receiving.poll(&b, |_, _| ()), 6);
-    assert!(sending.try_send(&a, life(1, 1), &message(0, 130)).is_ok());
-    let error = sending.try_send(&a, life(1, 1), &[0; 501]).unwrap_err();
+    assert!(sending.try_send(&a, to_host(1, 1), &message(0, 130)).is_ok());
+    let error = sending.try_send(&a, to_host(1, 1), &[0; 501]).unwrap_err();
     assert_eq!(error, SendError::TooLong { len: 501, max: 500 });
 }
 
@@ -69,7 +69,7 @@ fn idle_polls_cost_one_load_per_other_host() {
     let idle = b.counts().since(&before);
     assert_eq!((idle.sync_loads, idle.sync_stores, idle.fences), (2, 0, 0));
     let before = a.counts();
-    (0..3).for_each(|i| sending.try_send(&a, life(1, 1), &message(i, 40)).unwrap());
+    (0..3).for_each(|i| sending.try_send(&a, to_host(1, 1), &message(i, 40)).unwrap());
     let sent = a.counts().since(&before);
     assert_eq!((sent.sync_loads, sent.sync_stores, sent.sync_swaps), (0, 3, 0));
     let before = b.counts();
@@ -83,21 +83,21 @@ fn an_earlier_life_neither_speaks_nor_is_spoken_to() {
     let pod = TestPod::new(&config());
     let (a, b) = (pod.cx(0, 0), pod.cx(1, 0));
     let (old, receiving) = (Lanes::new(&a, &pod.plan, 0xffff), Lanes::new(&b, &pod.plan, 1));
-    old.try_send(&a, life(1, 1), b"old").unwrap();
+    old.try_send(&a, to_host(1, 1), b"old").unwrap();
     let new = Lanes::new(&a, &pod.plan, 0);
-    new.try_send(&a, life(1, 1), b"new").unwrap();
+    new.try_send(&a, to_host(1, 1), b"new").unwrap();
     receiving.drop_before(HostId(0), 0);
     let mut got = Vec::new();
     assert_eq!(receiving.poll(&b, |_, m| got.push(m.to_vec())), 1);
     assert_eq!(got, [b"new"]);
-    receiving.try_send(&b, life(0, 6), b"to the dead").unwrap();
+    receiving.try_send(&b, to_host(0, 6), b"to the dead").unwrap();
     let newer = Lanes::new(&a, &pod.plan, 7);
     assert_eq!(newer.poll(&a, |_, _| ()), 0);
-    receiving.try_send(&b, life(0, 7), b"to the living").unwrap();
+    receiving.try_send(&b, to_host(0, 7), b"to the living").unwrap();
     assert_eq!(newer.poll(&a, |_, m| assert_eq!(m, b"to the living")), 1);
-    receiving.try_send(&b, life(0, 6), b"to the dead").unwrap();
-    receiving.try_send(&b, life(0, 8), b"to who comes next").unwrap();
-    assert_eq!(newer.poll(&a, |_, _| ()), 0, "each life has its own mail");
+    receiving.try_send(&b, to_host(0, 6), b"to the dead").unwrap();
+    receiving.try_send(&b, to_host(0, 8), b"to who comes next").unwrap();
+    assert_eq!(newer.poll(&a, |_, _| ()), 0, "each incarnation has its own mail");
 }
 
 #[test]
@@ -105,10 +105,10 @@ fn mail_that_is_sent_before_a_life_has_lanes_waits_for_it() {
     let pod = TestPod::new(&config());
     let (a, b) = (pod.cx(0, 0), pod.cx(1, 0));
     let sending = Lanes::new(&a, &pod.plan, 1);
-    for (to, text) in [(1, "to the life before"), (2, "early"), (1, "late"), (2, "early, too")] {
-        sending.try_send(&a, life(1, to), text.as_bytes()).unwrap();
+    for (to, text) in [(1, "to the incarnation before"), (2, "early"), (1, "late"), (2, "early, too")] {
+        sending.try_send(&a, to_host(1, to), text.as_bytes()).unwrap();
     }
-    sending.try_send(&a, Addressee::any_life(HostId(1)), b"to whoever comes").unwrap();
+    sending.try_send(&a, Addressee::any(HostId(1)), b"to whoever comes").unwrap();
     let receiving = Lanes::new(&b, &pod.plan, 2);
     let mut got = Vec::new();
     assert_eq!(receiving.poll(&b, |_, m| got.push(String::from_utf8(m.to_vec()).unwrap())), 3);
@@ -143,7 +143,7 @@ fn many_threads_lose_and_duplicate_nothing() {
                     let mut bytes = number.to_le_bytes().to_vec();
                     bytes.resize(8 + cx.random_below(200) as usize, number as u8);
                     for to in mine.others() {
-                        while mine.try_send(&cx, Addressee::any_life(to), &bytes).is_err() {
+                        while mine.try_send(&cx, Addressee::any(to), &bytes).is_err() {
                             drain();
                             cx.pause();
                         }
@@ -175,13 +175,13 @@ fn damaged_frames_and_words_lose_mail_and_nothing_else() {
         let other = Lanes::new(&c, &pod.plan, 1);
         let laps = numbers.below(40);
         for number in 0..laps as u32 {
-            sending.try_send(&a, life(1, 1), &message(number, 40)).expect("the lane is empty");
+            sending.try_send(&a, to_host(1, 1), &message(number, 40)).expect("the lane is empty");
             assert_eq!(receiving.poll(&b, |_, _| ()), 1);
         }
         for number in 0..3 {
-            sending.try_send(&a, life(1, 1), &message(number, 100)).expect("there is room");
+            sending.try_send(&a, to_host(1, 1), &message(number, 100)).expect("there is room");
         }
-        other.try_send(&c, life(1, 1), b"whole").expect("there is room");
+        other.try_send(&c, to_host(1, 1), b"whole").expect("there is room");
         let (tail, head) =
             (tail_word(&pod.plan, HostId(0), HostId(1)), head_word(&pod.plan, HostId(0), HostId(1)));
         let which = numbers.below(3);
@@ -214,8 +214,8 @@ fn damaged_frames_and_words_lose_mail_and_nothing_else() {
         assert!(got.iter().any(|bytes| bytes == b"whole"), "round {round}: another lane's mail");
         assert!(!is_noticed || receiving.damage().is_some(), "round {round}: {bad:#x}");
         // Whatever the head says, the sender goes on; and whoever reads finds what it has written over.
-        (0..40).for_each(|n| _ = sending.try_send(&a, life(1, 1), &message(n, 40)));
+        (0..40).for_each(|n| _ = sending.try_send(&a, to_host(1, 1), &message(n, 40)));
         receiving.poll(&b, |_, _| ());
-        assert!(Lanes::new(&a, &pod.plan, 2).try_send(&a, life(1, 1), &[]).is_ok() || round % 4 > 1);
+        assert!(Lanes::new(&a, &pod.plan, 2).try_send(&a, to_host(1, 1), &[]).is_ok() || round % 4 > 1);
     }
 }

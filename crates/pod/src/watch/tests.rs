@@ -69,7 +69,7 @@ fn a_death_is_resolved_when_all_have_resolved_it_who_own_something() {
     mark_resolved(&cx, plan, dead, HostId(1));
     assert!(is_resolved(), "host 1 had resolved it before it died");
     mark_resolved(&cx, plan, Slot { incarnation: 0, ..dead }, HostId(1));
-    assert!(!is_resolved(), "an earlier life was another");
+    assert!(!is_resolved(), "an earlier incarnation was another");
     become_state(1, HostState::Recovered);
     assert!(is_resolved());
     become_state(1, HostState::Alive);

@@ -88,9 +88,9 @@ impl PartHost {
         }
     }
 
-    /// Through the lanes. Hosts of such a pod do not come back: a number has one life.
+    /// Through the lanes. Hosts of such a pod do not come back: a number has one incarnation.
     fn post_now<F: Fabric>(&self, cx: &Cx<F>, to: HostId, bytes: Vec<u8>) {
-        self.post.outbox.post(cx, &self.lanes, Addressee::any_life(to), bytes, || true);
+        self.post.outbox.post(cx, &self.lanes, Addressee::any(to), bytes, || true);
     }
 
     /// Does what other hosts have asked for, and takes their answers. Returns the number of messages handled.

@@ -54,7 +54,7 @@ impl HostEngine for ShmHost {
         let row = RowAt { word, block: self.heap.alloc(cx, BlockClass::Loose, len).map_err(full)? };
         self.write_new(cx, row, 0, bytes);
         cx.fence(); // Before an entry leads to it.
-        let lease = Lease { born: true, ..RowWord::next_life(cx, cx.load(word), 0) };
+        let lease = Lease { born: true, ..RowWord::next_row(cx, cx.load(word), 0) };
         cx.store(word, RowWord::new(State::Live, lease).0);
         self.fresh.set(word, lease.wts);
         let added = self.index(at).insert(cx, &self.tree_env(), key.words(), row.entry());

@@ -4,7 +4,8 @@
 //! 1. An entry is made after the row's lines were invalidated, fenced and read, or written, under a word
 //!    with this `wts` that did not change meanwhile. While the word has it (word.rs, invariant 1), nobody
 //!    has changed the row.
-//! 2. Entries are this host's DRAM: another host learns nothing from them, and a new life begins with none.
+//! 2. Entries are this host's DRAM: another host learns nothing from them, and a new incarnation begins with
+//!    none.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -150,7 +150,7 @@ impl ShmHost {
                 tree.create(cx, &self.tree_env()).map_err(|error| tree_error(relation.id, error))?;
                 let word = self.heap.alloc_word(cx, WordClass::Tuple).map_err(full)?;
                 let end = RowAt { word, block: DataAddr::new(0) };
-                let lease = RowWord::next_life(cx, cx.load(word), 0);
+                let lease = RowWord::next_row(cx, cx.load(word), 0);
                 cx.store(word, RowWord::new(State::Live, lease).0);
                 let key = Key::greatest(relation.key_words);
                 let made = tree.insert(cx, &self.tree_env(), key.words(), end.entry());

@@ -225,7 +225,7 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
             full(error)
         })?;
         let row = RowAt { word, block };
-        let lease = RowWord::next_life(cx, cx.load(word), self.who.0);
+        let lease = RowWord::next_row(cx, cx.load(word), self.who.0);
         cx.store(word, RowWord::new(State::Uncommitted, lease).0);
         let made = host.index(at).insert(cx, &host.tree_env(), key.words(), row.entry());
         if !matches!(made, Ok(true)) {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A word's `wts` only grows, also from one row's life to the next that is given the word: so a word with
+//! 1. A word's `wts` only grows, also from one row to the next that is given the word: so a word with
 //!    a `wts` that was seen before has the row, and the bytes, that were seen.
 //! 2. Where `rts` is further from `wts` than there is room for, `wts` is moved up: whoever compares it takes
 //!    the row for changed, and is wrong on the safe side.
@@ -17,7 +17,7 @@ use liger_fabric::{Cx, Fabric};
 use crate::sundial::Lease;
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["shm.above-last-life"];
+pub const SABOTAGE_STEPS: &[&str] = &["shm.above-last-row"];
 
 const WRITER_BITS: u32 = 10;
 const STATE_BITS: u32 = 2;
@@ -57,8 +57,8 @@ impl RowWord {
 
     /// The lease of a row that gets a word with these contents: above whatever the word's last row had. (The
     /// heap leaves the upper half of a free word alone.)
-    pub(super) fn next_life<F: Fabric>(cx: &Cx<F>, left: u64, writer: u32) -> Lease {
-        let above = if cx.sabotaged("shm.above-last-life") { 0 } else { (left >> 32) + 1 };
+    pub(super) fn next_row<F: Fabric>(cx: &Cx<F>, left: u64, writer: u32) -> Lease {
+        let above = if cx.sabotaged("shm.above-last-row") { 0 } else { (left >> 32) + 1 };
         let first = above << (32 - WTS_SHIFT);
         Lease { writer, born: false, wts: first, rts: first }
     }

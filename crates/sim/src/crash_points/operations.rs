@@ -380,7 +380,7 @@ impl Actor<'_> {
         self.idles(self.cx.random_below(50));
         let domains = [CrashDomain::Process, CrashDomain::Host, CrashDomain::HostPersistent];
         self.scene.doom.set(Some(domains[self.cx.random_below(3) as usize]));
-        while self.cx.fabric().life(host) == 1 {
+        while self.cx.fabric().incarnation(host) == 1 {
             self.turn();
         }
     }
@@ -412,7 +412,7 @@ impl Actor<'_> {
 
     /// Waits until a dead host has come back and done what it came for, or has died once more.
     fn awaits_return(&mut self, dead: HostId) {
-        while !self.scene.has_returned() && self.cx.fabric().life(dead) <= 2 {
+        while !self.scene.has_returned() && self.cx.fabric().incarnation(dead) <= 2 {
             self.turn();
         }
     }

@@ -97,7 +97,7 @@ impl<'a> Actor<'a> {
 
     /// The value of this worker's next transaction, which is nobody else's.
     fn value(&self) -> i64 {
-        let life = self.cx.fabric().life(self.cx.host()) as i64;
+        let life = self.cx.fabric().incarnation(self.cx.host()) as i64;
         (i64::from(self.cx.host().0) + 1) << 40 | life << 32 | (self.done + 1)
     }
 
@@ -149,8 +149,8 @@ impl Staged {
     /// True when the act has ended, or who was to act is dead.
     fn is_over(&self, cx: &Cx<Sim>) -> bool {
         self.scene.stage.get() > self.operation.prepare.len()
-            || cx.fabric().life(self.operation.act.0) > 1
-            || self.prepares().is_some_and(|host| cx.fabric().life(host) > 1)
+            || cx.fabric().incarnation(self.operation.act.0) > 1
+            || self.prepares().is_some_and(|host| cx.fabric().incarnation(host) > 1)
     }
 
     /// Whose part of the preparation is next.
@@ -195,7 +195,7 @@ impl Script for Staged {
         let session = RowSession::new(cx, engine);
         let mut actor = Actor { cx, world, engine, scene: &self.scene, session, done: 0 };
         match self.operation.comes_back {
-            Some(part) if cx.fabric().life(cx.host()) > 1 => {
+            Some(part) if cx.fabric().incarnation(cx.host()) > 1 => {
                 part(&mut actor);
                 self.scene.close(cx);
                 self.scene.returned.set(true);

@@ -72,7 +72,7 @@ fn check(cx: &Cx<Sim>, plan: &Plan, notes: &RefCell<Notes>, accused: Accusation)
     let host = accused.host;
     if accused.reason == Reason::Ended {
         let is_it = slot(host).incarnation == accused.incarnation;
-        let runs = cx.fabric().life(host) == membership::process_of(cx, plan, host);
+        let runs = cx.fabric().incarnation(host) == membership::process_of(cx, plan, host);
         assert!(!(is_it && runs), "{accused:?}, and it runs");
         return;
     }

@@ -36,7 +36,7 @@ fn mail(seed: u64, left_out: Option<&LeftOut>) -> Ran {
         let lanes = sim.alone(HostId(host), WorkerId(0), move |cx| Lanes::new(cx, &lanes_plan, 1));
         let plan = plan.clone();
         sim.spawn(HostId(host), WorkerId(0), move |cx| {
-            let next = Addressee::life(HostId((host + 1) % HOSTS), 1);
+            let next = Addressee::of(HostId((host + 1) % HOSTS), 1);
             let send =
                 |lap: u32| lanes.try_send(cx, next, &lap.to_le_bytes()).expect("an empty lane has room");
             if host == 0 {

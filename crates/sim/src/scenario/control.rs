@@ -83,8 +83,8 @@ fn sim_config(seed: u64, left_out: Option<&LeftOut>) -> SimConfig {
     config
 }
 
-/// A joiner dies at any moment of its self-test; its slot is recovered by hand, and its next life is tested
-/// by the same member, which may still be carrying out the order of the dead one.
+/// A joiner dies at any moment of its self-test; its slot is recovered by hand, and its next incarnation is
+/// tested by the same member, which may still be carrying out the order of the dead one.
 fn joiner_dies_and_returns(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let domain = [CrashDomain::Process, CrashDomain::Host][seed as usize % 2];
     let kill = Kill { host: HostId(1), at: KillAt::RandomStep(1500), domain };

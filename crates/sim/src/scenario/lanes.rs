@@ -68,9 +68,7 @@ fn second_life(seed: u64, left_out: Option<&LeftOut>) -> Ran {
         sim.alone(HostId(host), WorkerId(0), move |cx| {
             let lanes = Lanes::new(cx, &plan, 1);
             for to in (0..3u8).filter(|&to| to != host) {
-                lanes
-                    .try_send(cx, Addressee::life(HostId(to), 1), &[0; 200])
-                    .expect("an empty lane has room");
+                lanes.try_send(cx, Addressee::of(HostId(to), 1), &[0; 200]).expect("an empty lane has room");
             }
         });
     }
@@ -103,7 +101,7 @@ impl Host {
     }
 
     fn addressee(&self, to: u8) -> Addressee {
-        Addressee::life(HostId(to), self.incarnation)
+        Addressee::of(HostId(to), self.incarnation)
     }
 }
 

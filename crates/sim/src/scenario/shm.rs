@@ -12,7 +12,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "shm-absent", run: absent },
     Scenario { name: "shm-open-gaps", run: open_gaps },
     Scenario { name: "shm-given-up", run: given_up },
-    Scenario { name: "shm-lives", run: lives },
+    Scenario { name: "shm-reuse", run: reuse },
     Scenario { name: "shm-mixed", run: mixed },
 ];
 
@@ -65,7 +65,7 @@ fn given_up(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 }
 
 /// One row a partition, which comes and goes: its word and block are soon another's, whose clock is behind.
-fn lives(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+fn reuse(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let run = few(seed, true, Mix { insert: 4, delete: 3, ..Mix::NONE }, 1);
     let (duel, hosts, workers) = (Some(Mix { get: 1, ..Mix::NONE }), 3, 2);
     ran(ShmRun { duel, hosts, workers, parts: 4, operations: 1, think: 0, transactions: 60, ..run }, left_out)

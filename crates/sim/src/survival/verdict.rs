@@ -198,5 +198,5 @@ fn state(cx: &Cx<Sim>, plan: &Plan) -> (String, usize) {
 /// True if a host serves, as the simulator knows.
 fn lives(cx: &Cx<Sim>, plan: &Plan, host: HostId) -> bool {
     let slot = Slot::load(cx, plan, host).expect("an intact word");
-    slot.state == HostState::Alive && cx.fabric().life(host) == membership::process_of(cx, plan, host)
+    slot.state == HostState::Alive && cx.fabric().incarnation(host) == membership::process_of(cx, plan, host)
 }

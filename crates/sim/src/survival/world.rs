@@ -117,8 +117,8 @@ impl<M: Kept> Drop for Look<'_, M> {
     }
 }
 
-/// A pod with loaded rows and first checkpoints, ready to run: each host's first life, and its next one where
-/// the script says so.
+/// A pod with loaded rows and first checkpoints, ready to run: each host's first incarnation, and its next
+/// one where the script says so.
 pub(crate) fn start<M: Kept>(
     run: &SurvivalRun,
     script: Box<dyn Script<M>>,
@@ -300,7 +300,7 @@ fn wait<M: Kept>(cx: &Cx<Sim>, world: &World<M>, place: &HostCell<M>) -> Option<
     }
 }
 
-/// The keeper of a life; the next life begins with its join.
+/// The keeper of a life; the next incarnation begins with its join.
 fn keep<M: Kept>(cx: &Cx<Sim>, world: &Rc<World<M>>, place: &HostCell<M>, again: bool) {
     if again {
         let _running = Running::new(world);
@@ -344,7 +344,7 @@ fn keep<M: Kept>(cx: &Cx<Sim>, world: &Rc<World<M>>, place: &HostCell<M>, again:
     }
 }
 
-/// The host's next life, when the pod lets it.
+/// The host's next incarnation, when the pod lets it.
 fn join<M: Kept>(cx: &Cx<Sim>, world: &World<M>) -> Option<Host<M>> {
     let is_free = || Slot::load(cx, &world.plan, cx.host()).is_ok_and(|slot| slot.state == HostState::Free);
     while !is_free() && !world.over.get() {
@@ -493,7 +493,7 @@ impl<M: Kept> World<M> {
     fn is_staffed(&self, cx: &Cx<Sim>, host: HostId) -> bool {
         let slot = Slot::load(cx, &self.plan, host).expect("an intact word");
         slot.state != HostState::Alive
-            || cx.fabric().life(host) == membership::process_of(cx, &self.plan, host)
+            || cx.fabric().incarnation(host) == membership::process_of(cx, &self.plan, host)
     }
 }
 

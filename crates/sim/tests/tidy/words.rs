@@ -10,6 +10,7 @@ const PRIVATE: &[(&str, &str)] = &[
     ("circles", "cycles of the wait-for graph"),
     ("doom", "mark as deleted"),
     ("doomed", "deleted"),
+    ("life", "incarnation, of a host"),
     ("settle", "resolve locks, wait until durable, drain mail, quiesce"),
     ("settled", "resolved, durable, drained, at rest"),
     ("unborn", "uncommitted"),

@@ -7,8 +7,8 @@
 //! Invariants:
 //! 1. A node is here with the word that it had when it was removed. Words do not repeat, and nobody changes
 //!    the word of a removed node but to claim it: while the word is this one, the removal is the same.
-//! 2. What is here belongs to this host's life: when the host dies, the sweep of its heap finds the nodes
-//!    that nothing leads to.
+//! 2. What is here belongs to this incarnation of the host: when the host dies, the sweep of its heap finds
+//!    the nodes that nothing leads to.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

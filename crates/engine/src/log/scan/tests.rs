@@ -273,7 +273,7 @@ fn a_torn_end_that_recovery_has_judged_stays_one() {
 }
 
 #[test]
-fn lives_that_died_before_their_segments_had_heads_are_passed_over() {
+fn incarnations_that_died_before_their_segments_had_heads_are_passed_over() {
     for (torn, headless) in [(0, 1), (100, 1), (0, 2), (100, 2), (100, 3)] {
         let mut log = generate(3);
         let last = log.segments.len() as u32 - 1;

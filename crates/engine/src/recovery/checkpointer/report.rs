@@ -11,7 +11,7 @@ pub struct Taken {
     pub took_ns: u64,
 }
 
-/// What a checkpointer has done in this life.
+/// What a checkpointer has done in this incarnation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CheckpointCounts {
     /// Checkpoints that count.

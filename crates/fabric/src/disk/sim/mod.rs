@@ -1,6 +1,6 @@
 //! Simulated disks: the calls that reach them, and the handle by which a test plans their faults.
 //!
-//! Disks are no part of a [`crate::sim::Simulation`], which is one life of a pod: they go on to the next one
+//! Disks are no part of a [`crate::sim::Simulation`], which is one run of a pod: they go on to the next one
 //! by [`crate::sim::Simulation::with_disks`].
 //!
 //! Invariants:

@@ -1,4 +1,4 @@
-//! Lives of a log: who writes segments, and what each finds of the life before.
+//! Writers of a log: who writes segments, and what each finds of the one before.
 
 use crate::files::segment_name;
 use liger_fabric::disk::Disk;
@@ -8,10 +8,10 @@ use super::scan::{End, Scan, Scanner};
 use super::segment::SegmentHead;
 use super::state::LogFailure;
 
-/// Who ships a host's rings: names of lives differ, so that bytes that are shipped again are known by it.
+/// Who ships a host's rings: names of writers differ, so that bytes that are shipped again are known by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Life {
-    /// The host itself, in its life of this number.
+pub(super) enum Writer {
+    /// The host itself, in the incarnation of this number.
     Own(u16),
     /// Another host.
     Heir(HostId),
@@ -19,13 +19,13 @@ pub(super) enum Life {
     Salvager,
 }
 
-/// Names of lives from here on are those of heirs who close a dead host's log.
+/// Names of writers from here on are those of heirs who close a dead host's log.
 pub(super) const HEIRS: u16 = liger_pod::membership::MAX_INCARNATION + 1;
 /// And from here on those of salvagers.
 const SALVAGERS: u16 = HEIRS | HEIRS >> 1;
 const _: () = assert!(liger_pod::plan::MAX_HOSTS << 10 <= (SALVAGERS - HEIRS) as usize);
 
-impl Life {
+impl Writer {
     /// Its name in the frames that it writes, from segment `first` on.
     pub(super) fn name(self, first: u32) -> u16 {
         let name = match self {
@@ -35,15 +35,19 @@ impl Life {
             Self::Heir(host) => HEIRS | u16::from(host.0) << 10 | first as u16 & 0x3ff,
             Self::Salvager => SALVAGERS | first as u16 & !SALVAGERS,
         };
-        assert_eq!(name < HEIRS, matches!(self, Self::Own(_)), "{name:#x}: a host's own lives come first");
+        assert_eq!(
+            name < HEIRS,
+            matches!(self, Self::Own(_)),
+            "{name:#x}: a host's own incarnations come first"
+        );
         assert_eq!(name >= SALVAGERS, self == Self::Salvager, "{name:#x}: salvagers come last");
         name
     }
 }
 
-/// How many bytes count of the newest segment that has a head, and the last mark in it or before it. The life
-/// that wrote it may have died before it could sync them, so that is done now: the next segment will say that
-/// they are on storage. (Later lives may have died before their segments had heads.)
+/// How many bytes count of the newest segment that has a head, and the last mark in it or before it. The
+/// writer may have died before it could sync them, so that is done now: the next segment will say that
+/// they are on storage. (Later ones may have died before their segments had heads.)
 pub(super) fn secure_end<F: Fabric>(
     cx: &Cx<F>,
     disk: &Disk,
@@ -75,7 +79,7 @@ pub(super) fn secure_end<F: Fabric>(
         if behind.iter().all(|byte| *byte == 0) {
             file.truncate(cx, counted)?;
         }
-        if !cx.sabotaged("log.sync-last-life") {
+        if !cx.sabotaged("log.sync-last-incarnation") {
             file.sync(cx)?;
         }
     }
