@@ -199,7 +199,7 @@ fn serve<M: HostMemory>(
         if let Some(failure) = carried.host.failure() {
             return fail(&failure, false);
         }
-        if carried.host.engine().is_overruled() {
+        if carried.host.engine().is_fenced() {
             return fail("the pod has declared this host dead", false);
         }
         match carried_out {

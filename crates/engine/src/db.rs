@@ -449,7 +449,7 @@ impl<M: HostMemory> Host<M> {
     pub fn failure(&self) -> Option<String> {
         let storing = self.storing.iter().flat_map(|storing| {
             [
-                ("keeper", storing.eye.keeper()),
+                ("failure detector", storing.eye.detector()),
                 ("shipper", &storing.shipper),
                 ("checkpointer", &storing.turns),
             ]

@@ -152,9 +152,9 @@ fn a_host_may_take_longer_than_a_lease_to_begin_and_to_end_its_log() {
     watching.leave().expect("it was never suspected");
 }
 
-/// Its keeper panics over a host that joins and goes no further.
+/// Its failure detector panics over a host that joins and goes no further.
 #[test]
-fn a_host_whose_keeper_has_panicked_is_silent() {
+fn a_host_whose_failure_detector_has_panicked_is_silent() {
     let opened = opened("fuse", 2);
     let (mut host, _) = opened.join(0, NOWHERE);
     assert_eq!(host.failure(), None);
@@ -174,5 +174,5 @@ fn a_host_whose_keeper_has_panicked_is_silent() {
     let refused = host.alone(|session| session.transact(|_| Ok(())));
     assert_eq!(refused, Err(TxnError::Fenced));
     let why = host.leave().expect_err("it is dead").to_string();
-    assert_eq!(why, "the keeper has panicked: no host of these tests is to be cut off");
+    assert_eq!(why, "the failure detector has panicked: no host of these tests is to be cut off");
 }

@@ -158,7 +158,7 @@ pub enum PodError {
     #[error("host {} is no longer {expected} as incarnation {incarnation}: the pod says {found}: stop \
         and join anew",
         host.0)]
-    Overruled {
+    Fenced {
         /// This host.
         host: HostId,
         /// This incarnation of it.

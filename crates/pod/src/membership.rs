@@ -379,7 +379,7 @@ impl Joining {
     /// Starts serving.
     ///
     /// # Errors
-    /// [`PodError::Overruled`] when the host was suspected meanwhile.
+    /// [`PodError::Fenced`] when the host was suspected meanwhile.
     pub fn finish<F: Fabric>(self, cx: &Cx<F>) -> Result<Member, PodError> {
         let renewed_ns = AtomicU64::new(cx.now_ns());
         Ok(Member { own: self.own.become_state(cx, HostState::Alive)?, renewed_ns })
@@ -388,7 +388,7 @@ impl Joining {
     /// Gives the number back.
     ///
     /// # Errors
-    /// [`PodError::Overruled`] when the host was suspected meanwhile.
+    /// [`PodError::Fenced`] when the host was suspected meanwhile.
     pub fn abandon<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError> {
         self.own.become_state(cx, HostState::Free).map(|_| ())
     }
@@ -398,12 +398,12 @@ impl Pulse {
     /// Shows that this incarnation goes on; call it several times in a lease.
     ///
     /// # Errors
-    /// [`PodError::Overruled`] when the pod no longer says that it does.
+    /// [`PodError::Fenced`] when the pod no longer says that it does.
     pub fn beat<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), PodError> {
         let found = Slot::load(cx, &self.plan, self.slot.host)?;
         let goes_on = matches!(found.state, HostState::Joining | HostState::Alive | HostState::Leaving);
         if !goes_on || found.incarnation != self.slot.incarnation {
-            return Err(overruled(self.slot, found));
+            return Err(fenced(self.slot, found));
         }
         beat(cx, &self.plan, self.slot);
         Ok(())
@@ -424,7 +424,7 @@ impl Member {
     /// Shows that this host lives; call it several times in a lease.
     ///
     /// # Errors
-    /// [`PodError::Overruled`] when the pod no longer says that it does: stop at once.
+    /// [`PodError::Fenced`] when the pod no longer says that it does: stop at once.
     pub fn heartbeat<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), PodError> {
         let now_ns = cx.now_ns();
         beat(cx, &self.own.plan, self.own.slot);
@@ -433,7 +433,7 @@ impl Member {
                 self.renewed_ns.store(now_ns, Ordering::Relaxed);
                 Ok(())
             }
-            slot => Err(overruled(self.own.slot, slot)),
+            slot => Err(fenced(self.own.slot, slot)),
         }
     }
 
@@ -460,7 +460,7 @@ impl Member {
     /// Stops serving. The host still counts as a member until [`Leaving::finish`].
     ///
     /// # Errors
-    /// [`PodError::Overruled`] when the host was suspected meanwhile.
+    /// [`PodError::Fenced`] when the host was suspected meanwhile.
     pub fn leave<F: Fabric>(self, cx: &Cx<F>) -> Result<Leaving, PodError> {
         Ok(Leaving { own: self.own.become_state(cx, HostState::Leaving)? })
     }
@@ -470,7 +470,7 @@ impl Leaving {
     /// Gives the number back. The host holds nothing any more: no pin, no lock, no mail it owes an answer to.
     ///
     /// # Errors
-    /// [`PodError::Overruled`] when the host was suspected meanwhile.
+    /// [`PodError::Fenced`] when the host was suspected meanwhile.
     pub fn finish<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError> {
         self.own.become_state(cx, HostState::Free).map(|_| ())
     }
@@ -485,9 +485,9 @@ pub(crate) fn beat<F: Fabric>(cx: &Cx<F>, plan: &Plan, own: Slot) {
     cx.store(word, u64::from(own.incarnation) << 48 | count);
 }
 
-fn overruled(own: Slot, found: Slot) -> PodError {
+fn fenced(own: Slot, found: Slot) -> PodError {
     let Slot { state: expected, host, incarnation } = own;
-    PodError::Overruled { host, incarnation, expected, found: found.state }
+    PodError::Fenced { host, incarnation, expected, found: found.state }
 }
 
 /// The slot this process owns.
@@ -505,7 +505,7 @@ impl Own {
         if self.slot.change(cx, &self.plan, next) {
             return Ok(Own { slot: next, ..self });
         }
-        Err(overruled(self.slot, Slot::load(cx, &self.plan, self.slot.host)?))
+        Err(fenced(self.slot, Slot::load(cx, &self.plan, self.slot.host)?))
     }
 
     /// Says by which name this incarnation can be cut off; `before` is what the two words held before it
@@ -527,6 +527,6 @@ impl Own {
             // Such a process came in between; the next try finds what it said.
             self.slot.change(cx, &self.plan, Slot { state: HostState::Free, ..self.slot });
         }
-        Err(overruled(self.slot, found))
+        Err(fenced(self.slot, found))
     }
 }

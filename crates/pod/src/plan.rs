@@ -29,7 +29,7 @@ pub use partition::PartitionId;
 
 /// Most hosts in a pod.
 pub const MAX_HOSTS: usize = 16;
-/// Most workers on a host, its keeper included.
+/// Most workers on a host, its failure detector included.
 pub const MAX_WORKERS: usize = 32;
 /// Bytes of the superblock.
 pub const SUPERBLOCK_BYTES: u64 = 4096;

@@ -237,7 +237,7 @@ impl Watch {
     /// enough if it is done a few times in an eighth of a lease.
     ///
     /// # Errors
-    /// [`PodError::Overruled`] when this host is the accused: it must stop at once.
+    /// [`PodError::Fenced`] when this host is the accused: it must stop at once.
     pub fn look<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), PodError> {
         let lease_ns = self.plan.config().lease_ns;
         let now_ns = cx.now_ns();
@@ -333,7 +333,7 @@ impl Watch {
     fn carry_out<F: Fabric>(&mut self, cx: &Cx<F>, accusation: Accusation) -> Result<(), PodError> {
         if accusation.host == self.me.host {
             let Slot { state: expected, host, incarnation } = self.me;
-            return Err(PodError::Overruled { host, incarnation, expected, found: HostState::Suspect });
+            return Err(PodError::Fenced { host, incarnation, expected, found: HostState::Suspect });
         }
         self.cutting_off = true;
         while self.take_step(cx, accusation)? {}

@@ -109,14 +109,14 @@ fn a_host_that_was_suspected_learns_it() {
     let word = pod.plan.membership(HostId(0));
     let alive = cx.load(word);
     cx.compare_exchange(word, alive, alive - 2 + 5).expect("fenced");
-    let overruled = PodError::Overruled {
+    let fenced = PodError::Fenced {
         host: HostId(0),
         incarnation: 1,
         expected: HostState::Alive,
         found: HostState::Fenced,
     };
-    assert_eq!(member.heartbeat(&cx), Err(overruled.clone()));
-    assert_eq!(member.leave(&cx).err(), Some(overruled));
+    assert_eq!(member.heartbeat(&cx), Err(fenced.clone()));
+    assert_eq!(member.leave(&cx).err(), Some(fenced));
 }
 
 /// Whoever stood still for more than half a lease asks before it does what only a living host may do.
@@ -140,7 +140,7 @@ fn after_a_long_silence_a_host_asks_whether_it_still_counts() {
     let expected = HostState::Alive;
     assert_eq!(
         member.confirm(&cx),
-        Err(PodError::Overruled { host: HostId(0), incarnation: 1, expected, found })
+        Err(PodError::Fenced { host: HostId(0), incarnation: 1, expected, found })
     );
 }
 

@@ -224,7 +224,7 @@ impl<M: Kept> Script<M> for Random {
                     self.follow(cx);
                     let ticket = session.ticket();
                     let waits = cx.random_below(4) == 0;
-                    while waits && !engine.is_overruled() && !self.is_durable(&mut session, ticket) {
+                    while waits && !engine.is_fenced() && !self.is_durable(&mut session, ticket) {
                         session.wait_a_turn();
                     }
                 }

@@ -24,7 +24,7 @@ pub(super) fn hearer(telling: &Telling) -> Hearer {
     Arc::new(move |event| {
         let (level, name) = match event {
             PodEvent::Accused(_) => (Level::Warning, "host_accused"),
-            PodEvent::Overruled(_) => (Level::Error, "host_overruled"),
+            PodEvent::Fenced(_) => (Level::Error, "host_overruled"),
             PodEvent::TakeoverBegins { .. } => (Level::Info, "takeover_begins"),
             PodEvent::TakeoverEnds { failure: None, .. } => (Level::Info, "takeover_ends"),
             PodEvent::TakeoverEnds { .. } => (Level::Error, "takeover_fails"),

@@ -41,7 +41,7 @@ pub(super) fn serve<E: Counted + Rival, M: HostMemory>(
         if let Some(failure) = crew.failure() {
             return fail(&failure, false);
         }
-        if crew.engine().is_overruled() {
+        if crew.engine().is_fenced() {
             return fail("the pod has declared this host dead", false);
         }
         match carried_out {

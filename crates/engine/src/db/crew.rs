@@ -24,7 +24,7 @@ pub(super) struct Fuse<'a, E: HostEngine>(pub(super) &'a E);
 impl<E: HostEngine> Drop for Fuse<'_, E> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.overrule();
+            self.0.mark_fenced();
         }
     }
 }

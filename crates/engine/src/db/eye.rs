@@ -1,4 +1,4 @@
-//! A host's keeper, as a thread: it looks at the other hosts now and then, and at once when the system says
+//! A host's detector, as a thread: it looks at the other hosts now and then, and at once when the system says
 //! that one of their processes has ended.
 
 use std::sync::{Arc, Once, OnceLock};
@@ -11,9 +11,9 @@ use liger_pod::watch;
 use super::crew::Fuse;
 use crate::row::RowHost;
 
-/// The keeper, and what wakes it; both end when this is dropped.
+/// The detector, and what wakes it; both end when this is dropped.
 pub(super) struct Eye {
-    keeper: Service,
+    detector: Service,
     _deaths: Arc<Option<DeathWatch>>,
 }
 
@@ -40,15 +40,15 @@ impl Eye {
             if let Some(deaths) = &*watched {
                 deaths.watch(&watch::processes(cx, &plan, kept.id()));
             }
-            if worked > 0 { 0 } else { kept.keeper_rest_ns(cx) }
+            if worked > 0 { 0 } else { kept.detector_rest_ns(cx) }
         };
-        let keeper = Service::start(memory, worker, seed, None, keep);
-        assert!(nudge.set(keeper.nudge()).is_ok(), "an eye is opened once");
-        Self { keeper, _deaths: deaths }
+        let detector = Service::start(memory, worker, seed, None, keep);
+        assert!(nudge.set(detector.nudge()).is_ok(), "an eye is opened once");
+        Self { detector, _deaths: deaths }
     }
 
-    /// The keeper's thread.
-    pub(super) fn keeper(&self) -> &Service {
-        &self.keeper
+    /// The failure detector's thread.
+    pub(super) fn detector(&self) -> &Service {
+        &self.detector
     }
 }

@@ -46,7 +46,7 @@ impl<M: HostMemory> LogWatch<M> {
     /// # Errors
     /// If `wanted` is not durable and never will be: the log of a member has ended.
     pub fn look(&self, wanted: u64) -> Result<Option<LogPoint>, LogFailure> {
-        let Some(log) = self.engine.log().filter(|_| !self.engine.is_overruled()) else { return Ok(None) };
+        let Some(log) = self.engine.log().filter(|_| !self.engine.is_fenced()) else { return Ok(None) };
         let cx = self.memory.cx(SERVICE_WORKER, self.seed);
         let members = membership::members(&cx, &self.plan);
         log.is_durable(&cx, wanted, || members)?;

@@ -92,8 +92,8 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
         self.running.state.writer = writer;
         let promise = promised?;
         // A host that the others may take for dead commits nothing.
-        if host.is_overruled() || host.member.confirm(cx).is_err() {
-            host.instance.overrule();
+        if host.is_fenced() || host.member.confirm(cx).is_err() {
+            host.instance.mark_fenced();
             promise.into_iter().for_each(|promise| log.take_back(promise));
             return Err(TxnError::Fenced);
         }

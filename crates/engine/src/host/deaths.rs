@@ -29,7 +29,7 @@ impl<M: Method> Host<M> {
         taking: &[(PartitionId, bool)],
     ) -> Result<(), RecoveryError> {
         if !cx.sabotaged("resolve.listen-no-more") {
-            self.owners.bury(cx, &self.plan, slot);
+            self.owners.fence(cx, &self.plan, slot);
             self.lanes.drop_before(slot.host, slot.incarnation + 1);
         }
         self.outbox.forget(cx, slot.host);

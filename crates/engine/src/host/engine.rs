@@ -80,8 +80,8 @@ impl<M: Method> HostEngine for Host<M> {
         self.instance.backlog(cx)
     }
 
-    fn overrule(&self) {
-        Instance::overrule(&self.instance);
+    fn mark_fenced(&self) {
+        Instance::mark_fenced(&self.instance);
     }
 }
 

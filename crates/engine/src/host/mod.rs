@@ -4,19 +4,19 @@
 //! Invariants:
 //! 1. A transaction is executed, logged and committed by one host, whatever it has changed, and wherever.
 //! 2. The host decides who owns a partition, and when; the method what becomes of what is in it.
-//! 3. Latches are taken in this order, and released before a worker waits for another host: the keeper's,
-//!    then those of the method (row/rows.rs), then heap, epochs, lanes, outbox.
+//! 3. Latches are taken in this order, and released before a worker waits for another host: the failure
+//!    detector's, then those of the method (row/rows.rs), then heap, epochs, lanes, outbox.
 //!
 //! Rooms: `transaction`, `commit`, `session`, `detached`, what runs on it; `service`, mail and housekeeping;
-//! `keeper`, hosts that die; `deaths`, what is done about their locks; `ownership`, how a partition changes
+//! `detector`, hosts that die; `deaths`, what is done about their locks; `ownership`, how a partition changes
 //! hands; `takeover`, how a dead host's partitions do; `engine`, `entries`, what is asked of any engine.
 
 mod commit;
 mod deaths;
 mod detached;
+mod detector;
 mod engine;
 mod entries;
-mod keeper;
 mod ownership;
 mod service;
 mod session;
@@ -31,7 +31,7 @@ use liger_fabric::{Cx, Fabric, Latch};
 use liger_pod::PodError;
 
 pub use detached::DetachedTxn;
-pub use keeper::Takeover;
+pub use detector::Takeover;
 pub use session::HostSession;
 pub use transaction::Txn;
 
@@ -41,7 +41,7 @@ use crate::method::Method;
 use crate::protocol::replicas::Replicas;
 use crate::recovery::directory::PodFiles;
 use crate::txn::TxnError;
-use keeper::Keeper;
+use detector::FailureDetector;
 
 /// One host of a pod, and what its tables are kept in.
 pub struct Host<M> {
@@ -50,10 +50,10 @@ pub struct Host<M> {
     replicas: Replicas,
     /// Where the files of all hosts are, if this one may take over.
     files: Option<PodFiles>,
-    keeper: Latch<Keeper>,
-    /// Set when the system says that a process has ended, for the keeper's next turn.
+    detector: Latch<FailureDetector>,
+    /// Set when the system says that a process has ended, for the failure detector's next turn.
     doubts: AtomicBool,
-    /// What the keeper cannot do at present, and why.
+    /// What the failure detector cannot do at present, and why.
     troubles: Latch<Vec<String>>,
 }
 
@@ -87,7 +87,7 @@ impl<M: Method> Host<M> {
         Ok(Self {
             replicas: Replicas::new(&instance.catalog),
             files: takeover.as_ref().map(|takeover| takeover.files.clone()),
-            keeper: Latch::new(Keeper::new(cx, &instance.plan, slot, takeover)),
+            detector: Latch::new(FailureDetector::new(cx, &instance.plan, slot, takeover)),
             doubts: AtomicBool::new(false),
             troubles: Latch::default(),
             instance,
@@ -118,7 +118,7 @@ impl<M: Method> Host<M> {
 
 /// Protocol steps of hosts that a mutation test can leave out.
 pub(crate) fn sabotage_steps() -> impl Iterator<Item = &'static str> {
-    [keeper::SABOTAGE_STEPS, commit::SABOTAGE_STEPS, deaths::SABOTAGE_STEPS, takeover::SABOTAGE_STEPS]
+    [detector::SABOTAGE_STEPS, commit::SABOTAGE_STEPS, deaths::SABOTAGE_STEPS, takeover::SABOTAGE_STEPS]
         .into_iter()
         .flatten()
         .copied()

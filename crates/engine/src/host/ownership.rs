@@ -17,7 +17,7 @@ use liger_pod::plan::PartitionId;
 use liger_pod::watch::Owner;
 
 use super::Host;
-use super::keeper::Keeper;
+use super::detector::FailureDetector;
 use crate::method::{Method, Pending};
 use crate::recovery::RecoveryError;
 
@@ -91,23 +91,23 @@ impl<M: Method> Host<M> {
     }
 
     /// Follows partitions of dead hosts to their next owners, and hosts to their next incarnations.
-    pub(super) fn follow<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> usize {
+    pub(super) fn follow<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) -> usize {
         let mut worked = 0;
         for host in self.plan.hosts().filter(|host| self.owners.is_down(*host)) {
             let Ok(slot) = Slot::load(cx, &self.plan, host) else { continue };
             let serves = matches!(slot.state, HostState::Joining | HostState::Alive | HostState::Leaving);
-            if serves && !self.owners.is_buried(host, slot.incarnation) {
+            if serves && !self.owners.is_fenced(host, slot.incarnation) {
                 self.owners.is_back(host);
                 worked += 1;
             }
         }
         // Not before every transaction has ended that may have asked a dead host to make a row: who asks the
         // heir for the same row must find that what was made before is gone.
-        let (may_follow, mut is_held_up) = (self.transactions.have_ended(keeper.round), false);
+        let (may_follow, mut is_held_up) = (self.transactions.have_ended(detector.round), false);
         for partition in self.plan.partitions() {
             let heir = self.owners.heir(cx, &self.plan, partition);
             let Some(heir) = heir.filter(|heir| heir.host != self.me) else { continue };
-            keeper.restless = true;
+            detector.restless = true;
             is_held_up |= !may_follow;
             if may_follow {
                 self.method.tell_again(cx, partition, heir, Pending::Asked);
@@ -121,6 +121,6 @@ impl<M: Method> Host<M> {
     }
 
     pub(super) fn check_still_here(&self) -> Result<(), RecoveryError> {
-        if self.is_overruled() { Err(RecoveryError::Overruled) } else { Ok(()) }
+        if self.is_fenced() { Err(RecoveryError::Fenced) } else { Ok(()) }
     }
 }

@@ -16,8 +16,8 @@ impl<M: Method> Host<M> {
     pub fn serve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let handled = self.lanes.poll(cx, |from, bytes| {
             cx.spend(Work::Message, 1);
-            if self.owners.is_down(from.0) && !self.owners.is_buried(from.0, from.1) {
-                // It has come back, before the keeper saw it; it waits for an answer.
+            if self.owners.is_down(from.0) && !self.owners.is_fenced(from.0, from.1) {
+                // It has come back, before the failure detector saw it; it waits for an answer.
                 self.owners.is_back(from.0);
             }
             if !self.method.handle(cx, from, bytes) {

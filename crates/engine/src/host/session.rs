@@ -79,7 +79,7 @@ impl<'h, F: Fabric, M: Method> HostSession<'h, F, M> {
         if self.course.runs.is_multiple_of(TXNS_PER_ROUND) {
             host.housekeep(cx);
         }
-        if host.is_overruled() {
+        if host.is_fenced() {
             return Err(TxnError::Fenced);
         }
         cx.spend(Work::Transaction, 1);

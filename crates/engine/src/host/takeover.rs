@@ -17,7 +17,7 @@ use liger_pod::plan::PartitionId;
 use liger_pod::watch::{self, Owner};
 
 use super::Host;
-use super::keeper::{Keeper, Takeover, Task};
+use super::detector::{FailureDetector, Takeover, Task};
 use crate::instance::events::PodEvent;
 use crate::log::HostLog;
 use crate::log::record::first_of;
@@ -35,31 +35,36 @@ pub(super) const SABOTAGE_STEPS: &[&str] = &[
 
 impl<M: Method> Host<M> {
     /// Takes over from the dead hosts whose heir this one is, if there are any.
-    pub(super) fn inherit<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper, heir_of: &[Slot]) -> usize {
-        let Some(takeover) = keeper.takeover.clone() else { return 0 };
-        let is_new = |slot: &&Slot| !keeper.inherited.iter().any(|(done, _)| done == *slot);
+    pub(super) fn inherit<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        detector: &mut FailureDetector,
+        heir_of: &[Slot],
+    ) -> usize {
+        let Some(takeover) = detector.takeover.clone() else { return 0 };
+        let is_new = |slot: &&Slot| !detector.inherited.iter().any(|(done, _)| done == *slot);
         let mut dead: Vec<Slot> = heir_of.iter().filter(is_new).copied().collect();
         if dead.is_empty() {
             return 0;
         }
-        if let Err(failure) = self.add_entangled(cx, keeper, &mut dead) {
-            self.note_failed(cx, keeper, (Task::TakeOver, &dead), &failure);
+        if let Err(failure) = self.add_entangled(cx, detector, &mut dead) {
+            self.note_failed(cx, detector, (Task::TakeOver, &dead), &failure);
             return 1;
         }
         let hosts: Vec<HostId> = dead.iter().map(|slot| slot.host).collect();
         self.announce(&PodEvent::TakeoverBegins { dead: hosts.clone() });
-        let taken = self.take_over(cx, keeper, &takeover, &dead);
+        let taken = self.take_over(cx, detector, &takeover, &dead);
         let failure = taken.as_ref().err().map(ToString::to_string);
-        self.announce(&PodEvent::TakeoverEnds { dead: hosts, partitions: keeper.taking.len(), failure });
+        self.announce(&PodEvent::TakeoverEnds { dead: hosts, partitions: detector.taking.len(), failure });
         match taken {
             Ok(epoch) => {
-                keeper.inherited.extend(dead.iter().map(|slot| (*slot, epoch)));
-                self.forget_failed(cx, keeper, (Task::TakeOver, &dead));
+                detector.inherited.extend(dead.iter().map(|slot| (*slot, epoch)));
+                self.forget_failed(cx, detector, (Task::TakeOver, &dead));
             }
-            Err(_) if self.is_overruled() => {}
-            Err(failure) => self.note_failed(cx, keeper, (Task::TakeOver, &dead), &failure),
+            Err(_) if self.is_fenced() => {}
+            Err(failure) => self.note_failed(cx, detector, (Task::TakeOver, &dead), &failure),
         }
-        keeper.taking.clear();
+        detector.taking.clear();
         1
     }
 
@@ -67,8 +72,8 @@ impl<M: Method> Host<M> {
     /// made from may lie in the files of whoever died before it, until a checkpoint has them that begins
     /// after the heir was taken over: the latest takeover counts for all, and none goes while an heir is
     /// left out.
-    pub(super) fn release_heirs<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> usize {
-        let (Some(log), Some(latest)) = (&self.log, keeper.inherited.iter().map(|(_, epoch)| *epoch).max())
+    pub(super) fn release_heirs<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) -> usize {
+        let (Some(log), Some(latest)) = (&self.log, detector.inherited.iter().map(|(_, epoch)| *epoch).max())
         else {
             self.waited_for.store(false, Ordering::Relaxed);
             return 0;
@@ -78,11 +83,11 @@ impl<M: Method> Host<M> {
         if waits {
             log.want_checkpoint(cx, latest);
         }
-        if waits || self.is_heir_left_out(cx, keeper) {
+        if waits || self.is_heir_left_out(cx, detector) {
             return 0;
         }
-        let before = keeper.inherited.len();
-        keeper.inherited.retain(|(slot, _)| {
+        let before = detector.inherited.len();
+        detector.inherited.retain(|(slot, _)| {
             if watch::is_resolved(cx, &self.plan, *slot) != Ok(true) {
                 return true;
             }
@@ -90,20 +95,20 @@ impl<M: Method> Host<M> {
             watch::release(cx, &self.plan, *slot);
             false
         });
-        before - keeper.inherited.len()
+        before - detector.inherited.len()
     }
 
     /// The dead hosts that are neither these nor taken over.
-    fn left_out<F: Fabric>(&self, cx: &Cx<F>, keeper: &Keeper, dead: &[Slot]) -> Vec<Slot> {
+    fn left_out<F: Fabric>(&self, cx: &Cx<F>, detector: &FailureDetector, dead: &[Slot]) -> Vec<Slot> {
         let mut others = watch::fenced(cx, &self.plan).unwrap_or_default();
-        let inherited = |other: &Slot| keeper.inherited.iter().any(|(done, _)| done == other);
+        let inherited = |other: &Slot| detector.inherited.iter().any(|(done, _)| done == other);
         others.retain(|it| it.state == HostState::Fenced && !dead.contains(it) && !inherited(it));
         others
     }
 
     /// True if a dead host that is not taken over owns partitions that it had taken over itself.
-    fn is_heir_left_out<F: Fabric>(&self, cx: &Cx<F>, keeper: &Keeper) -> bool {
-        let others = self.left_out(cx, keeper, &[]);
+    fn is_heir_left_out<F: Fabric>(&self, cx: &Cx<F>, detector: &FailureDetector) -> bool {
+        let others = self.left_out(cx, detector, &[]);
         let is_taken = |partition: &PartitionId| {
             let owner = Owner::load(cx, &self.plan, *partition);
             owner.is_some_and(|owner| owner.host != self.home(*partition))
@@ -115,16 +120,16 @@ impl<M: Method> Host<M> {
     fn take_over<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        keeper: &mut Keeper,
+        detector: &mut FailureDetector,
         takeover: &Takeover,
         dead: &[Slot],
     ) -> Result<u64, RecoveryError> {
         let log = self.log.as_ref().expect("who takes over keeps a log");
-        let me = Owner { host: self.me, incarnation: keeper.me().incarnation };
+        let me = Owner { host: self.me, incarnation: detector.me().incarnation };
         // What an earlier try has made this host's already.
         self.open_published(cx, me)?;
         let orphans = self.orphans(cx, dead);
-        keeper.taking = orphans.iter().map(|&partition| (partition, false)).collect();
+        detector.taking = orphans.iter().map(|&partition| (partition, false)).collect();
         if !cx.sabotaged("takeover.sweep-orphans") {
             // Also of those who died before: the last owner may not have lived to resolve their locks.
             for slot in watch::fenced(cx, &self.plan).unwrap_or_default() {
@@ -135,25 +140,25 @@ impl<M: Method> Host<M> {
             }
         }
         loop {
-            let resolved = keeper.resolved_deaths();
-            let image_bytes = self.rebuild(cx, keeper, takeover, &orphans)?;
+            let resolved = detector.resolved_deaths();
+            let image_bytes = self.rebuild(cx, detector, takeover, &orphans)?;
             self.check_still_here()?;
             self.close(&orphans);
-            self.drain(cx, || self.turn(cx, keeper))?;
+            self.drain(cx, || self.turn(cx, detector))?;
             // Who died meanwhile may have deleted rows here after what was read: they are gone from the
             // shared index, and only its log says so.
-            if keeper.resolved_deaths() == resolved || cx.sabotaged("takeover.rebuild-after-death") {
+            if detector.resolved_deaths() == resolved || cx.sabotaged("takeover.rebuild-after-death") {
                 log.expect_images(cx, image_bytes);
                 break;
             }
         }
-        for (partition, attached) in &mut keeper.taking {
+        for (partition, attached) in &mut detector.taking {
             // Above the version of anything that was ever removed there.
             self.method.attach(cx, *partition, first_of(log.clock().now(cx) + 1))?;
             *attached = true;
         }
         for slot in dead {
-            self.await_drops(cx, keeper, *slot)?;
+            self.await_drops(cx, detector, *slot)?;
         }
         // First partitions, and then the shared memory of their dead owners: so what lies in a dead host's
         // chunks is always reached from partitions of dead hosts.
@@ -172,7 +177,7 @@ impl<M: Method> Host<M> {
     fn rebuild<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        keeper: &mut Keeper,
+        detector: &mut FailureDetector,
         takeover: &Takeover,
         orphans: &BTreeSet<PartitionId>,
     ) -> Result<u64, RecoveryError> {
@@ -180,11 +185,11 @@ impl<M: Method> Host<M> {
             return Ok(0);
         }
         let log = self.log.as_ref().expect("who takes over keeps a log");
-        let upto = self.await_logs(cx, keeper, log)?;
+        let upto = self.await_logs(cx, detector, log)?;
         orphans.iter().for_each(|&partition| self.method.make(cx, partition));
         let (files, identity) = (&takeover.files, &takeover.identity);
         let rebuilding = Rebuilding { host: self, files, identity, partitions: orphans, upto };
-        rebuilding.run(cx, || self.turn(cx, keeper))
+        rebuilding.run(cx, || self.turn(cx, detector))
     }
 
     /// The partitions of dead hosts.
@@ -196,8 +201,8 @@ impl<M: Method> Host<M> {
     }
 
     /// What goes on while this host takes over.
-    fn turn<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) {
-        self.look_around(cx, keeper);
+    fn turn<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) {
+        self.look_around(cx, detector);
         self.attend(cx);
     }
 
@@ -206,7 +211,7 @@ impl<M: Method> Host<M> {
     fn await_logs<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        keeper: &mut Keeper,
+        detector: &mut FailureDetector,
         log: &HostLog,
     ) -> Result<u64, RecoveryError> {
         let epoch = log.clock().now(cx);
@@ -215,7 +220,7 @@ impl<M: Method> Host<M> {
         }
         while !log.is_durable(cx, epoch, || self.members(cx))? {
             self.check_still_here()?;
-            self.turn(cx, keeper);
+            self.turn(cx, detector);
             cx.pause();
         }
         Ok(epoch)
@@ -225,12 +230,12 @@ impl<M: Method> Host<M> {
     fn await_drops<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        keeper: &mut Keeper,
+        detector: &mut FailureDetector,
         slot: Slot,
     ) -> Result<(), RecoveryError> {
         while self.epochs.finish_batch(cx, &self.heap, slot.host, |cx| self.readers(cx))?.is_none() {
             self.check_still_here()?;
-            self.turn(cx, keeper);
+            self.turn(cx, detector);
             cx.pause();
         }
         Ok(())
@@ -244,10 +249,10 @@ impl<M: Method> Host<M> {
     fn add_entangled<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        keeper: &Keeper,
+        detector: &FailureDetector,
         dead: &mut Vec<Slot>,
     ) -> Result<(), RecoveryError> {
-        let mut others = self.left_out(cx, keeper, dead);
+        let mut others = self.left_out(cx, detector, dead);
         while !cx.sabotaged("takeover.entangled-together") {
             let mut entangled = None;
             for (index, other) in others.iter().enumerate() {
@@ -258,7 +263,7 @@ impl<M: Method> Host<M> {
             }
             let Some(index) = entangled else { break };
             let other = others.swap_remove(index);
-            if !keeper.closed.contains(&other) {
+            if !detector.closed.contains(&other) {
                 return Err(RecoveryError::Entangled { host: other.host });
             }
             dead.push(other);

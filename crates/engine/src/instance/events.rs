@@ -1,8 +1,8 @@
 //! What happens to a host's pod, for whoever keeps a diary of it: deaths, takeovers as they begin and end,
 //! a log that finds no room, and damage of the memory.
 //!
-//! It is told from the turns of the keeper and of the shipper, so whoever hears must not wait for the pod.
-//! Nothing depends on it.
+//! It is told from the turns of the failure detector and of the shipper, so whoever hears must not wait for
+//! the pod. Nothing depends on it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub enum PodEvent {
     /// This host has found another one dead.
     Accused(Accusation),
     /// The pod has ruled that this host is dead; why, if that is known.
-    Overruled(Option<Accusation>),
+    Fenced(Option<Accusation>),
     /// This host begins to take over from dead ones.
     TakeoverBegins {
         /// The dead.
@@ -50,7 +50,7 @@ pub enum PodEvent {
     },
 }
 
-/// Hears of events, from the keeper's thread.
+/// Hears of events, from the failure detector's thread.
 pub type Hearer = Arc<dyn Fn(&PodEvent) + Send + Sync>;
 
 /// Hosts as people write them: `1`, or `1, 3`.
@@ -69,8 +69,8 @@ impl fmt::Display for PodEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Accused(accusation) => write!(f, "host {}: {accusation}", accusation.host.0),
-            Self::Overruled(Some(accusation)) => write!(f, "the pod counts this host as dead: {accusation}"),
-            Self::Overruled(None) => write!(f, "the pod counts this host as dead"),
+            Self::Fenced(Some(accusation)) => write!(f, "the pod counts this host as dead: {accusation}"),
+            Self::Fenced(None) => write!(f, "the pod counts this host as dead"),
             Self::TakeoverBegins { dead } => write!(f, "taking over from host {}", Hosts(dead)),
             Self::TakeoverEnds { dead, partitions, failure: None } => {
                 write!(f, "took over from host {}: {partitions} partitions are this host's", Hosts(dead))

@@ -103,7 +103,7 @@ pub struct Instance {
     pub(crate) member: Member,
     pub(crate) responder: Responder,
     /// Set when the pod has ruled that this host is not a member any more.
-    overruled: AtomicBool,
+    fenced: AtomicBool,
     /// Set while a dead host can come back only when this one has a checkpoint of what it took over.
     pub(crate) waited_for: AtomicBool,
     pub(crate) hearer: Option<Hearer>,
@@ -143,7 +143,7 @@ impl Instance {
             history,
             member,
             responder: Responder::new(plan),
-            overruled: AtomicBool::new(false),
+            fenced: AtomicBool::new(false),
             waited_for: AtomicBool::new(false),
             hearer,
             checkpoint_failure: Latch::default(),
@@ -241,8 +241,8 @@ impl Instance {
     /// True once the pod has ruled that this host is not a member any more, or this host that it cannot be
     /// one: nothing may be committed, and it sends no heartbeat.
     #[inline]
-    pub fn is_overruled(&self) -> bool {
-        self.overruled.load(Ordering::Relaxed)
+    pub fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::Relaxed)
     }
 
     /// True while open transactions keep this host from taking over partitions of dead hosts, or from
@@ -257,14 +257,14 @@ impl Instance {
     }
 
     /// Remembers that the pod has ruled against this host, or will: from now on it is silent.
-    pub(crate) fn overrule(&self) {
-        self.overruled.store(true, Ordering::Relaxed);
+    pub(crate) fn mark_fenced(&self) {
+        self.fenced.store(true, Ordering::Relaxed);
     }
 
     /// Shows that this host lives, if it is time to and it still does.
     pub fn beat<F: Fabric>(&self, cx: &Cx<F>) {
-        if !self.is_overruled() && self.member.keep_alive(cx).is_err() {
-            self.overrule();
+        if !self.is_fenced() && self.member.keep_alive(cx).is_err() {
+            self.mark_fenced();
         }
     }
 

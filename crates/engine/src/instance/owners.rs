@@ -26,7 +26,7 @@ pub(crate) struct Owners {
     /// By partition: 0..8 host, 8..24 its incarnation, 31 closed.
     now: Vec<AtomicU32>,
     /// By host: its last incarnation that is known to be dead.
-    buried: [AtomicU32; MAX_HOSTS],
+    fenced: [AtomicU32; MAX_HOSTS],
     /// Hosts that are dead now, bit h for host h.
     down: AtomicU16,
     /// By host: its last incarnation that was seen to serve no more, whether it died or left.
@@ -56,8 +56,8 @@ impl Owners {
             now.unwrap_or(Owner { host: home, incarnation: TO_COME })
         };
         let now = plan.partitions().map(|p| AtomicU32::new(encode(owner(p)))).collect();
-        let (buried, over) = Default::default();
-        Self { hosts, now, buried, down: AtomicU16::new(0), over }
+        let (fenced, over) = Default::default();
+        Self { hosts, now, fenced, down: AtomicU16::new(0), over }
     }
 
     /// The host that a partition was made for.
@@ -81,7 +81,7 @@ impl Owners {
             return Some(known);
         }
         let now = Owner::load(cx, plan, partition)?;
-        // Unless the keeper has buried it meanwhile.
+        // Unless the failure detector has fenced it meanwhile.
         let _ = place.compare_exchange(word, encode(now), Ordering::SeqCst, Ordering::SeqCst);
         Some(now)
     }
@@ -124,26 +124,26 @@ impl Owners {
     #[inline]
     pub fn is_orphan(&self, partition: PartitionId) -> bool {
         let owner = self.of(partition);
-        let buried = self.buried[usize::from(owner.host.0)].load(Ordering::Relaxed);
-        owner.incarnation != TO_COME && u32::from(owner.incarnation) <= buried
+        let fenced = self.fenced[usize::from(owner.host.0)].load(Ordering::Relaxed);
+        owner.incarnation != TO_COME && u32::from(owner.incarnation) <= fenced
     }
 
     /// Remembers that an incarnation is over, and that what was to be its own is an orphan.
-    pub fn bury<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, dead: Slot) {
+    pub fn fence<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, dead: Slot) {
         for partition in plan.partitions() {
             if self.of(partition) == (Owner { host: dead.host, incarnation: TO_COME }) {
                 let gone = Owner { host: dead.host, incarnation: dead.incarnation };
                 self.set(partition, Owner::load(cx, plan, partition).unwrap_or(gone));
             }
         }
-        let before = self.buried[usize::from(dead.host.0)].swap(dead.incarnation.into(), Ordering::SeqCst);
+        let before = self.fenced[usize::from(dead.host.0)].swap(dead.incarnation.into(), Ordering::SeqCst);
         debug_assert!(before <= dead.incarnation.into(), "incarnations end in their order");
         self.down.fetch_or(1 << dead.host.0, Ordering::SeqCst);
     }
 
     /// True if this incarnation, or a later one, is known to be dead.
-    pub fn is_buried(&self, host: HostId, incarnation: u16) -> bool {
-        u32::from(incarnation) <= self.buried[usize::from(host.0)].load(Ordering::SeqCst)
+    pub fn is_fenced(&self, host: HostId, incarnation: u16) -> bool {
+        u32::from(incarnation) <= self.fenced[usize::from(host.0)].load(Ordering::SeqCst)
     }
 
     /// True if a host is dead and has not come back.

@@ -31,7 +31,7 @@ impl Instance {
         debug_assert!(to.host != self.me && !message.is_empty(), "a message to another host");
         count(&self.mail.sent, 1);
         let addressee = Addressee::of(to.host, to.incarnation);
-        let is_read = || !self.owners.is_buried(to.host, to.incarnation);
+        let is_read = || !self.owners.is_fenced(to.host, to.incarnation);
         self.outbox.post(cx, &self.lanes, addressee, message, is_read);
     }
 
@@ -63,7 +63,7 @@ impl Instance {
 
     /// True if this host knows that an incarnation serves no more.
     pub(crate) fn is_known_over(&self, owner: Owner) -> bool {
-        self.owners.is_over(owner) || self.owners.is_buried(owner.host, owner.incarnation)
+        self.owners.is_over(owner) || self.owners.is_fenced(owner.host, owner.incarnation)
     }
 
     /// Looks whether an incarnation still serves. One that is a suspect does not: nothing that it may yet do

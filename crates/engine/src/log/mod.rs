@@ -131,7 +131,7 @@ impl HostLog {
     ///
     /// # Errors
     /// If the disk fails.
-    pub fn bury<F: Fabric>(
+    pub fn close_dead<F: Fabric>(
         &self,
         cx: &Cx<F>,
         dead: HostId,
@@ -141,7 +141,7 @@ impl HostLog {
     ) -> Result<(), LogFailure> {
         assert_ne!(dead, cx.host(), "nobody is its own heir");
         let heir = Writer::Heir(cx.host());
-        bury(cx, (&self.plan, &self.clock), (dead, disk), heir, options, members)
+        close_dead(cx, (&self.plan, &self.clock), (dead, disk), heir, options, members)
     }
 
     /// The last record of each ring of a dead host, as bytes: all whose rows may not be changed yet.
@@ -487,7 +487,7 @@ impl HostLog {
 ///
 /// # Errors
 /// If the disk fails.
-pub(crate) fn bury_all_alone<F: Fabric>(
+pub(crate) fn close_without_heir<F: Fabric>(
     cx: &Cx<F>,
     plan: &Plan,
     (dead, disk): (HostId, &Disk),
@@ -495,12 +495,12 @@ pub(crate) fn bury_all_alone<F: Fabric>(
 ) -> Result<(), LogFailure> {
     let clock = LogClock::new(cx, plan, options.first_epoch);
     // Nobody is a member; and what was durable in the whole pod is of no use when all logs are closed.
-    bury(cx, (plan, &clock), (dead, disk), Writer::Salvager, options, 0)
+    close_dead(cx, (plan, &clock), (dead, disk), Writer::Salvager, options, 0)
 }
 
 /// Ships what a dead host has left in its rings to its disk, and closes its log. What is shipped may have
 /// been shipped before: by the dead host, or by somebody else who died over it.
-fn bury<F: Fabric>(
+fn close_dead<F: Fabric>(
     cx: &Cx<F>,
     (plan, clock): (&Plan, &LogClock),
     (dead, disk): (HostId, &Disk),

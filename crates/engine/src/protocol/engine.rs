@@ -150,14 +150,14 @@ pub trait HostEngine: Send + Sync + 'static {
     fn backlog<F: Fabric>(&self, cx: &Cx<F>) -> usize;
 
     /// Lets the host fall silent: its heart stops, and its transactions end.
-    fn overrule(&self);
+    fn mark_fenced(&self);
 }
 
 /// An engine of a pod that stands still when it loses a host: nobody takes over. The row engine is compared
 /// with such ones.
 pub trait Rival: HostEngine {
     /// True once the pod has ruled that the host is not a member any more.
-    fn is_overruled(&self) -> bool;
+    fn is_fenced(&self) -> bool;
 
     /// Leaves the pod, which has come to rest.
     ///

@@ -238,8 +238,8 @@ impl Checkpointer {
         if !self.whole || self.failure.is_some() {
             return 0;
         }
-        if host.is_overruled() && self.is_ordered() {
-            self.fail(cx, host, RecoveryError::Overruled);
+        if host.is_fenced() && self.is_ordered() {
+            self.fail(cx, host, RecoveryError::Fenced);
             return 0;
         }
         if !host.is_whole() && !cx.sabotaged("checkpoint.await-rows") {

@@ -156,7 +156,7 @@ pub enum RecoveryError {
     },
     /// The pod has ruled that this host is not a member any more.
     #[error("this host was taken for dead by the others")]
-    Overruled,
+    Fenced,
     /// A record in a dead host's ring is not what it wrote.
     #[error("the last record in the ring of worker {worker} of host {}: {why}", host.0)]
     Ring {

@@ -194,7 +194,7 @@ impl Plan {
         assert!(!hosts.is_empty(), "a pod has hosts");
         let open = hosts.iter().filter(|files| files.holds_back(&pod));
         let least = open.map(|files| files.read().marks.last.max(pod.first_epoch - 1)).min();
-        // If all hosts are dead and buried, everything is in their logs.
+        // If all hosts are dead and fenced, everything is in their logs.
         let newest = || hosts.iter().map(|files| files.read().newest_epoch).max().unwrap_or(0);
         let durable_epoch = least.unwrap_or_else(|| newest().max(pod.first_epoch - 1));
         assert!(durable_epoch >= pod.first_epoch - 1, "what ended before counts by its own cut");

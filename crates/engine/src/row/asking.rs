@@ -104,7 +104,7 @@ impl<F: Fabric> Work<'_, '_, F> {
                     _ => Conflict::Partition.into(),
                 });
             }
-            if host.is_overruled() {
+            if host.is_fenced() {
                 return Err(TxnError::Fenced);
             }
             host.pass(cx, turn, || self.seat.serve() > 0 || mailbox.lock(cx).answer.is_some());

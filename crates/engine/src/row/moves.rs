@@ -350,8 +350,8 @@ impl Rows {
             Ok(latched) => latched,
             Err(error) => return Answer::Failed(error.into()),
         };
-        // Under the latch: who sweeps this partition of a dead host's locks has buried it before.
-        if self.owners.is_buried(from, incarnation) {
+        // Under the latch: who sweeps this partition of a dead host's locks has fenced it before.
+        if self.owners.is_fenced(from, incarnation) {
             return Answer::Conflict;
         }
         let part = &mut *latched;

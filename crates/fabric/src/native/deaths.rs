@@ -9,7 +9,7 @@
 //!
 //! A process that was killed counts as running until all of its threads have ended and its memory is given
 //! back, which on a busy machine takes hundreds of milliseconds: it waits for a processor like everybody. Its
-//! preferred thread (its keeper) ends within one, and that can be heard on its own (Linux 6.9): then the
+//! preferred thread (its detector) ends within one, and that can be heard on its own (Linux 6.9): then the
 //! process is preferred as a whole, and gone soon.
 //!
 //! It ends nobody, and does not know what a process stands for.

@@ -68,5 +68,5 @@ impl HostEngine for MotorHost {
     }
 
     /// It is no member of any pod, and has no heart.
-    fn overrule(&self) {}
+    fn mark_fenced(&self) {}
 }

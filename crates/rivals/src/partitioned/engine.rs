@@ -90,14 +90,14 @@ impl HostEngine for PartHost {
         self.unsent(cx)
     }
 
-    fn overrule(&self) {
-        self.overruled.store(true, Ordering::Relaxed);
+    fn mark_fenced(&self) {
+        self.fenced.store(true, Ordering::Relaxed);
     }
 }
 
 impl Rival for PartHost {
-    fn is_overruled(&self) -> bool {
-        self.overruled.load(Ordering::Relaxed)
+    fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::Relaxed)
     }
 
     /// Its rows go with it: call it when the pod comes to rest.

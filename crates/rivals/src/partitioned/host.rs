@@ -99,7 +99,7 @@ pub struct PartHost {
     pub(super) traffic: Traffic,
     pub(super) member: Member,
     responder: Responder,
-    pub(super) overruled: AtomicBool,
+    pub(super) fenced: AtomicBool,
 }
 
 impl PartHost {
@@ -149,7 +149,7 @@ impl PartHost {
             traffic: Traffic::default(),
             member,
             responder: Responder::new(plan),
-            overruled: AtomicBool::new(false),
+            fenced: AtomicBool::new(false),
             catalog,
         })
     }
@@ -223,8 +223,8 @@ impl PartHost {
     /// This host's share of what keeps the pod going: its heartbeat, and self-tests of hosts that join.
     pub(crate) fn housekeep<F: Fabric>(&self, cx: &Cx<F>) {
         self.responder.poll(cx);
-        if !self.is_overruled() && self.member.keep_alive(cx).is_err() {
-            self.overruled.store(true, Ordering::Relaxed);
+        if !self.is_fenced() && self.member.keep_alive(cx).is_err() {
+            self.fenced.store(true, Ordering::Relaxed);
         }
     }
 

@@ -43,7 +43,7 @@ impl<'h, F: Fabric> Session for PartSession<'h, F> {
         if self.runs.is_multiple_of(TXNS_PER_ROUND) {
             host.housekeep(cx);
         }
-        if host.is_overruled() {
+        if host.is_fenced() {
             return Err(TxnError::Fenced);
         }
         cx.spend(Work::Transaction, 1);

@@ -93,14 +93,14 @@ impl HostEngine for ShmHost {
         self.epochs.backlog(cx) + self.leftovers.lock(cx).len()
     }
 
-    fn overrule(&self) {
-        self.overruled.store(true, Ordering::Relaxed);
+    fn mark_fenced(&self) {
+        self.fenced.store(true, Ordering::Relaxed);
     }
 }
 
 impl Rival for ShmHost {
-    fn is_overruled(&self) -> bool {
-        self.overruled.load(Ordering::Relaxed)
+    fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::Relaxed)
     }
 
     /// The rows stay where they are; nobody shows this host's partitions any more.

@@ -99,7 +99,7 @@ pub struct ShmHost {
     pub(super) traffic: Traffic,
     pub(super) member: Member,
     responder: Responder,
-    pub(super) overruled: AtomicBool,
+    pub(super) fenced: AtomicBool,
 }
 
 impl ShmHost {
@@ -135,7 +135,7 @@ impl ShmHost {
             history: options.history,
             traffic: Traffic::default(),
             responder: Responder::new(plan),
-            overruled: AtomicBool::new(false),
+            fenced: AtomicBool::new(false),
             catalog,
             member,
         };
@@ -260,8 +260,8 @@ impl ShmHost {
     /// reclamation.
     pub(crate) fn housekeep<F: Fabric>(&self, cx: &Cx<F>) {
         self.responder.poll(cx);
-        if !self.is_overruled() && self.member.keep_alive(cx).is_err() {
-            self.overrule();
+        if !self.is_fenced() && self.member.keep_alive(cx).is_err() {
+            self.mark_fenced();
         }
         let leftovers = std::mem::take(&mut *self.leftovers.lock(cx));
         for row in leftovers {

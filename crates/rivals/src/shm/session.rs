@@ -39,7 +39,7 @@ impl<'h, F: Fabric> Session for ShmSession<'h, F> {
         if self.runs.is_multiple_of(TXNS_PER_ROUND) {
             host.housekeep(cx);
         }
-        if host.is_overruled() {
+        if host.is_fenced() {
             return Err(TxnError::Fenced);
         }
         cx.spend(Work::Transaction, 1);

@@ -370,7 +370,7 @@ impl Actor<'_> {
         let log = self.engine.log().expect("the pod keeps a log");
         let epoch = log.clock().now(self.cx) + 1;
         log.want_checkpoint(self.cx, epoch);
-        while log.begin_of(self.cx, self.cx.host()) < epoch && !self.engine.is_overruled() {
+        while log.begin_of(self.cx, self.cx.host()) < epoch && !self.engine.is_fenced() {
             self.turn();
         }
     }

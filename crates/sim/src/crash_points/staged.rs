@@ -133,7 +133,7 @@ impl<'a> Actor<'a> {
     /// Waits until this worker's last transaction is durable.
     pub(super) fn waits(&mut self) {
         let ticket = self.session.ticket();
-        while !self.engine.is_overruled() && !self.session.is_durable(ticket).expect("good disks") {
+        while !self.engine.is_fenced() && !self.session.is_durable(ticket).expect("good disks") {
             self.session.wait_a_turn();
         }
     }

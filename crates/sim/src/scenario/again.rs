@@ -85,7 +85,7 @@ impl<'a> Actor<'a> {
             if is_there() {
                 return true;
             }
-            if self.engine.is_overruled() {
+            if self.engine.is_fenced() {
                 return false;
             }
             match serves {

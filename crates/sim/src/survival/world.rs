@@ -1,4 +1,4 @@
-//! A pod whose hosts die while others live, and what runs on each of them: a keeper, a shipper, a
+//! A pod whose hosts die while others live, and what runs on each of them: a detector, a shipper, a
 //! checkpointer, and workers that follow a script and then serve.
 
 use std::cell::{Cell, RefCell};
@@ -68,11 +68,11 @@ pub(crate) struct World<M: Kept = Rows> {
     pub extinct: Cell<bool>,
     /// Grows as long as the pod is not at rest.
     unrest: Cell<u64>,
-    /// By host: what that was before its keeper's last look around.
+    /// By host: what that was before its failure detector's last look around.
     kept: Vec<Cell<u64>>,
-    /// By host: what its keeper could not do then.
+    /// By host: what its failure detector could not do then.
     pub troubles: Vec<RefCell<Vec<String>>>,
-    /// Keepers that are looking around.
+    /// Failure detectors that are looking around.
     looks: Cell<u32>,
     pub returns: Cell<u64>,
     pub refused: Cell<u64>,
@@ -101,7 +101,7 @@ impl<M: Kept> Drop for Running<M> {
     }
 }
 
-/// A keeper's look around, which ends when its host dies, too.
+/// A failure detector's look around, which ends when its host dies, too.
 struct Look<'w, M: Kept>(&'w World<M>);
 
 impl<'w, M: Kept> Look<'w, M> {
@@ -300,7 +300,7 @@ fn wait<M: Kept>(cx: &Cx<Sim>, world: &World<M>, place: &HostCell<M>) -> Option<
     }
 }
 
-/// The keeper of a life; the next incarnation begins with its join.
+/// The failure detector of an incarnation; the next incarnation begins with its join.
 fn keep<M: Kept>(cx: &Cx<Sim>, world: &Rc<World<M>>, place: &HostCell<M>, again: bool) {
     if again {
         let _running = Running::new(world);
@@ -324,7 +324,7 @@ fn keep<M: Kept>(cx: &Cx<Sim>, world: &Rc<World<M>>, place: &HostCell<M>, again:
             engine.notice_end();
         }
         engine.keep(cx);
-        if engine.is_overruled() && world.is_alone(cx) {
+        if engine.is_fenced() && world.is_alone(cx) {
             // Nobody is left to cut it off: its process ends by itself, and the pod with it.
             world.over.set(true);
             world.extinct.set(true);
@@ -359,7 +359,7 @@ fn join<M: Kept>(cx: &Cx<Sim>, world: &World<M>) -> Option<Host<M>> {
         }
     };
     let mine = loop {
-        // Whoever buried this host may be about to let go of its disk.
+        // Whoever fenced this host may be about to let go of its disk.
         match PodFiles::Simulated.hold(cx, cx.host()) {
             Ok(mine) => break mine,
             Err(_) => cx.pause(),
@@ -451,8 +451,8 @@ impl<M: Kept> World<M> {
         self.over.get()
     }
 
-    /// True if every keeper has looked around since the pod came to rest, and so followed what the others
-    /// have taken over, and none is about to suspect anybody.
+    /// True if every failure detector has looked around since the pod came to rest, and so followed what the
+    /// others have taken over, and none is about to suspect anybody.
     fn have_all_looked(&self, cx: &Cx<Sim>) -> bool {
         let lives = |host: &HostId| self.is_alive(cx, *host);
         self.looks.get() == 0

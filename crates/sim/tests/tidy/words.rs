@@ -6,11 +6,16 @@ use super::{assert_none, has_word, sources};
 /// (In SQL and in documents they may be ordinary English.)
 const PRIVATE: &[(&str, &str)] = &[
     ("asker", "requester"),
+    ("buried", "fenced"),
+    ("bury", "fence, of a host; close, of its log"),
     ("circle", "cycle of the wait-for graph"),
     ("circles", "cycles of the wait-for graph"),
     ("doom", "mark as deleted"),
     ("doomed", "deleted"),
+    ("keeper", "failure detector"),
     ("life", "incarnation, of a host"),
+    ("overrule", "fence"),
+    ("overruled", "fenced"),
     ("settle", "resolve locks, wait until durable, drain mail, quiesce"),
     ("settled", "resolved, durable, drained, at rest"),
     ("unborn", "uncommitted"),

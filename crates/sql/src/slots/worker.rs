@@ -132,7 +132,7 @@ impl Attendant<'_> {
         session.set_wait(Some(&NoWait));
         let mut painter = Painter::new(session.host());
         loop {
-            if session.host().is_overruled() {
+            if session.host().is_fenced() {
                 let message = "this host has been ruled out of the pod";
                 return Err(SqlError::new(SqlState::ADMIN_SHUTDOWN, message));
             }

@@ -19,7 +19,7 @@ use crate::recovery::directory::PodFiles;
 use crate::recovery::{Identity, RecoveryError};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub(super) const SABOTAGE_STEPS: &[&str] = &["keeper.close-logs"];
+pub(super) const SABOTAGE_STEPS: &[&str] = &["detector.close-logs"];
 
 /// Time between two looks at the others, if the lease is long.
 const RESTS_NS: u64 = 100_000_000;
@@ -37,14 +37,14 @@ pub struct Takeover {
     pub log: LogOptions,
 }
 
-/// What the keeper remembers.
-pub(super) struct Keeper {
+/// What the failure detector remembers.
+pub(super) struct FailureDetector {
     me: Slot,
     watch: Watch,
     /// Somebody is dead whom the pod has not dealt with yet: the next turn is to come soon.
     pub restless: bool,
     /// It was announced that the pod counts this host as dead.
-    overruled: bool,
+    fenced: bool,
     /// It was announced that the pod's memory is damaged.
     damaged: bool,
     pub takeover: Option<Takeover>,
@@ -52,7 +52,7 @@ pub(super) struct Keeper {
     pub taking: Vec<(PartitionId, bool)>,
     /// Dead hosts whose logs this host has closed.
     pub closed: Vec<Slot>,
-    /// The round of transactions that ended when this host last buried somebody.
+    /// The round of transactions that ended when this host last fenced somebody.
     pub round: u64,
     /// Incarnations whose locks this host has resolved.
     resolved: BTreeSet<(u8, u16)>,
@@ -80,7 +80,7 @@ struct Failed {
     again_at_ns: u64,
 }
 
-impl Keeper {
+impl FailureDetector {
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot, takeover: Option<Takeover>) -> Self {
         let watch = Watch::new(cx, plan, me);
         let (taking, resolved) = (Vec::new(), BTreeSet::new());
@@ -89,7 +89,7 @@ impl Keeper {
             me,
             watch,
             restless: false,
-            overruled: false,
+            fenced: false,
             damaged: false,
             takeover,
             taking,
@@ -122,24 +122,25 @@ impl<M: Method> Host<M> {
     /// One turn of keeping this host in the pod. Returns how much it did. Long if a dead host's partitions
     /// are taken over; other hosts are served meanwhile.
     pub fn keep<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        let Some(mut keeper) = self.keeper.try_lock() else { return 0 };
-        let (mut worked, heir_of) = self.look_around(cx, &mut keeper);
-        if self.is_overruled() {
+        let Some(mut detector) = self.detector.try_lock() else { return 0 };
+        let (mut worked, heir_of) = self.look_around(cx, &mut detector);
+        if self.is_fenced() {
             return worked;
         }
-        worked += self.inherit(cx, &mut keeper, &heir_of);
-        worked + self.release_heirs(cx, &mut keeper)
+        worked += self.inherit(cx, &mut detector, &heir_of);
+        worked + self.release_heirs(cx, &mut detector)
     }
 
-    /// After so long the keeper's next turn is due, unless somebody gives notice of an end
+    /// After so long the failure detector's next turn is due, unless somebody gives notice of an end
     /// ([`Host::notice_end`]).
-    pub fn keeper_rest_ns<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
-        let restless = self.keeper.lock(cx).restless;
+    pub fn detector_rest_ns<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        let restless = self.detector.lock(cx).restless;
         let most_ns = if restless { RESTLESS_NS } else { RESTS_NS };
         (self.plan.config().lease_ns / 32).min(most_ns)
     }
 
-    /// Somebody was told that a process of this machine has ended: the keeper's next turn asks which.
+    /// Somebody was told that a process of this machine has ended: the failure detector's next turn asks
+    /// which.
     pub fn notice_end(&self) {
         self.doubts.store(true, Ordering::Release);
     }
@@ -159,32 +160,32 @@ impl<M: Method> Host<M> {
     pub(super) fn note_failed<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        keeper: &mut Keeper,
+        detector: &mut FailureDetector,
         (task, dead): (Task, &[Slot]),
         why: &RecoveryError,
     ) {
         let again_at_ns = cx.now_ns() + self.plan.config().lease_ns;
-        keeper.failed.retain(|failed| failed.task != task || !dead.contains(&failed.dead));
+        detector.failed.retain(|failed| failed.task != task || !dead.contains(&failed.dead));
         let failed = |&dead: &Slot| Failed { task, dead, why: why.to_string(), again_at_ns };
-        keeper.failed.extend(dead.iter().map(failed));
-        self.show_failed(cx, keeper);
+        detector.failed.extend(dead.iter().map(failed));
+        self.show_failed(cx, detector);
     }
 
     /// Forgets failures of what has succeeded since.
     pub(super) fn forget_failed<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        keeper: &mut Keeper,
+        detector: &mut FailureDetector,
         (task, done): (Task, &[Slot]),
     ) {
-        let before = keeper.failed.len();
-        keeper.failed.retain(|failed| failed.task != task || !done.contains(&failed.dead));
-        if keeper.failed.len() != before {
-            self.show_failed(cx, keeper);
+        let before = detector.failed.len();
+        detector.failed.retain(|failed| failed.task != task || !done.contains(&failed.dead));
+        if detector.failed.len() != before {
+            self.show_failed(cx, detector);
         }
     }
 
-    fn show_failed<F: Fabric>(&self, cx: &Cx<F>, keeper: &Keeper) {
+    fn show_failed<F: Fabric>(&self, cx: &Cx<F>, detector: &FailureDetector) {
         let told = |failed: &Failed| {
             let (dead, why) = (failed.dead.host.0, &failed.why);
             match failed.task {
@@ -192,42 +193,46 @@ impl<M: Method> Host<M> {
                 Task::TakeOver => format!("cannot take over from host {dead}: {why}"),
             }
         };
-        let unproven = keeper.watch.unproven().map(|(host, why)| {
+        let unproven = detector.watch.unproven().map(|(host, why)| {
             format!("cannot find any host dead before there is proof that host {} is: {why}", host.0)
         });
-        *self.troubles.lock(cx) = keeper.failed.iter().map(told).chain(unproven).collect();
+        *self.troubles.lock(cx) = detector.failed.iter().map(told).chain(unproven).collect();
     }
 
     /// The short part of a turn: shows that this host lives, looks at the others, resolves the locks of the
     /// dead, and follows partitions to their new owners. A takeover does this all the time. Returns how much
     /// it did, and whose heir this host is.
-    pub(super) fn look_around<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> (usize, Vec<Slot>) {
-        let unproven = keeper.watch.unproven();
+    pub(super) fn look_around<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        detector: &mut FailureDetector,
+    ) -> (usize, Vec<Slot>) {
+        let unproven = detector.watch.unproven();
         self.beat(cx);
         if self.doubts.swap(false, Ordering::Acquire) {
-            keeper.watch.doubt();
+            detector.watch.doubt();
         }
-        if self.is_overruled() || keeper.watch.look(cx).is_err() {
-            self.instance.overrule();
-            if !std::mem::replace(&mut keeper.overruled, true) {
-                self.announce(&PodEvent::Overruled(watch::cut_off(cx, &self.plan, keeper.me)));
+        if self.is_fenced() || detector.watch.look(cx).is_err() {
+            self.instance.mark_fenced();
+            if !std::mem::replace(&mut detector.fenced, true) {
+                self.announce(&PodEvent::Fenced(watch::cut_off(cx, &self.plan, detector.me)));
             }
             return (0, Vec::new());
         }
         if let Some(damage) = self.damage()
-            && !std::mem::replace(&mut keeper.damaged, true)
+            && !std::mem::replace(&mut detector.damaged, true)
         {
             self.announce(&PodEvent::Damaged { why: damage.to_string() });
         }
-        if let Some(accused) = keeper.watch.take_accused() {
+        if let Some(accused) = detector.watch.take_accused() {
             self.announce(&PodEvent::Accused(accused));
         }
-        if keeper.watch.unproven() != unproven {
-            self.show_failed(cx, keeper);
+        if detector.watch.unproven() != unproven {
+            self.show_failed(cx, detector);
         }
         let Ok(fenced) = watch::fenced(cx, &self.plan) else { return (0, Vec::new()) };
-        keeper.restless = !fenced.is_empty() || keeper.watch.is_cutting_off();
-        let heir_of = if fenced.is_empty() { Vec::new() } else { self.heir_of(cx, keeper) };
+        detector.restless = !fenced.is_empty() || detector.watch.is_cutting_off();
+        let heir_of = if fenced.is_empty() { Vec::new() } else { self.heir_of(cx, detector) };
         let mut worked = 0;
         for slot in fenced {
             let incarnation = (slot.host.0, slot.incarnation);
@@ -235,46 +240,47 @@ impl<M: Method> Host<M> {
                 // Whoever recovered it may have died before this last step.
                 watch::release(cx, &self.plan, slot);
             }
-            if keeper.resolved.contains(&incarnation) || keeper.rests(Task::Resolve, &slot, cx.now_ns()) {
+            if detector.resolved.contains(&incarnation) || detector.rests(Task::Resolve, &slot, cx.now_ns()) {
                 continue;
             }
-            match self.resolve_death(cx, slot, &keeper.taking) {
+            match self.resolve_death(cx, slot, &detector.taking) {
                 Ok(()) => {
-                    keeper.resolved.insert(incarnation);
-                    keeper.round = self.transactions.close_round();
-                    self.forget_failed(cx, keeper, (Task::Resolve, &[slot]));
+                    detector.resolved.insert(incarnation);
+                    detector.round = self.transactions.close_round();
+                    self.forget_failed(cx, detector, (Task::Resolve, &[slot]));
                 }
                 // A damaged index or record: rows stay locked, and the number unused.
-                Err(failure) => self.note_failed(cx, keeper, (Task::Resolve, &[slot]), &failure),
+                Err(failure) => self.note_failed(cx, detector, (Task::Resolve, &[slot]), &failure),
             }
             worked += 1;
         }
-        if !keeper.resolved.is_empty() {
-            worked += self.follow(cx, keeper);
+        if !detector.resolved.is_empty() {
+            worked += self.follow(cx, detector);
         }
         (worked, heir_of)
     }
 
     /// The dead hosts whose heir this one is; their logs are closed at once, so that they hold nobody back.
-    fn heir_of<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> Vec<Slot> {
-        let Some(takeover) = keeper.takeover.clone() else { return Vec::new() };
-        if watch::inherit(cx, &self.plan, keeper.me) != Ok(true) {
+    fn heir_of<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) -> Vec<Slot> {
+        let Some(takeover) = detector.takeover.clone() else { return Vec::new() };
+        if watch::inherit(cx, &self.plan, detector.me) != Ok(true) {
             return Vec::new();
         }
         // Only now: an heir that died is among them, with what it had taken over and not finished.
         let mut fenced = watch::fenced(cx, &self.plan).unwrap_or_default();
         let now_ns = cx.now_ns();
-        fenced.retain(|slot| slot.state == HostState::Fenced && !keeper.rests(Task::TakeOver, slot, now_ns));
+        fenced
+            .retain(|slot| slot.state == HostState::Fenced && !detector.rests(Task::TakeOver, slot, now_ns));
         for slot in &fenced {
-            if keeper.closed.contains(slot) {
+            if detector.closed.contains(slot) {
                 continue;
             }
             match self.close_log(cx, &takeover, slot.host) {
-                Ok(()) => keeper.closed.push(*slot),
-                Err(failure) => self.note_failed(cx, keeper, (Task::TakeOver, &[*slot]), &failure),
+                Ok(()) => detector.closed.push(*slot),
+                Err(failure) => self.note_failed(cx, detector, (Task::TakeOver, &[*slot]), &failure),
             }
         }
-        fenced.retain(|slot| keeper.closed.contains(slot));
+        fenced.retain(|slot| detector.closed.contains(slot));
         fenced
     }
 
@@ -284,11 +290,11 @@ impl<M: Method> Host<M> {
         takeover: &Takeover,
         dead: HostId,
     ) -> Result<(), RecoveryError> {
-        if cx.sabotaged("keeper.close-logs") {
+        if cx.sabotaged("detector.close-logs") {
             return Ok(());
         }
         let log = self.log.as_ref().expect("who takes over keeps a log");
         let directory = takeover.files.hold(cx, dead)?;
-        Ok(log.bury(cx, dead, directory.disk(), takeover.log, self.members(cx))?)
+        Ok(log.close_dead(cx, dead, directory.disk(), takeover.log, self.members(cx))?)
     }
 }
