@@ -504,7 +504,7 @@ impl Stores for Plain {
         rows.next().map_or(CopiedUpTo::End, |(key, _)| CopiedUpTo::Before(*key))
     }
 
-    fn make_cold<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>) {
+    fn mark_unrestored<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>) {
         for relation in self.relations() {
             let (name, mut image) = ((partition, relation.id), Image::default());
             let word = cx.load(self.word(name));

@@ -13,8 +13,8 @@
 //! * [`rows`]: whole pods of row engines, shaped so that each weak spot has a scenario of its own;
 //!   [`joining`]: whose hosts join, or leave, while others ask them for rows;
 //!   [`policies`]: the same with other policies; [`staged`]: meetings arranged by hand that random runs never
-//!   have; [`checkpoint`]: of rows that another host has changed; [`cold`]: rows that a restart has not made
-//!   yet;
+//!   have; [`checkpoint`]: of rows that another host has changed; [`unrestored`]: rows that a restart has not
+//!   made yet;
 //! * [`partitioned`]: pods whose hosts share nothing, with two-phase commit; [`motor`]: rows in memory
 //!   servers, with many versions; [`shm`]: Sundial on rows in shared memory;
 //! * [`sql_objects`]: SQL tables that come and go, and their rows;
@@ -29,7 +29,6 @@ mod again;
 mod agreement;
 pub mod bells;
 pub mod checkpoint;
-pub mod cold;
 pub mod control;
 pub mod crash_points;
 pub mod durable;
@@ -51,6 +50,7 @@ pub mod sql_objects;
 pub mod staged;
 pub mod survival;
 pub mod suspicion;
+pub mod unrestored;
 
 use std::fmt;
 
@@ -133,7 +133,7 @@ pub const ALL: &[&[Scenario]] = &[
     sql_objects::SCENARIOS,
     staged::SCENARIOS,
     checkpoint::SCENARIOS,
-    cold::SCENARIOS,
+    unrestored::SCENARIOS,
     durable::SCENARIOS,
     survival::SCENARIOS,
     suspicion::SCENARIOS,

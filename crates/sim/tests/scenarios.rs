@@ -91,7 +91,7 @@ fn a_run_replays_from_its_seed() {
         let hash = |seed| (scenario.run)(seed, None).report.trace_hash;
         assert_eq!(hash(5), hash(5), "{}", scenario.name);
         // One worker alone does the same whatever the seed; so do those that take turns and share nothing.
-        let alone = ["control-second-format", "cold-neighbour"].contains(&scenario.name);
+        let alone = ["control-second-format", "unrestored-neighbour"].contains(&scenario.name);
         assert_eq!(hash(5) == hash(6), alone, "{}", scenario.name);
     }
 }

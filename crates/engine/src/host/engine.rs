@@ -103,8 +103,8 @@ impl<M: Method> CopiesRows for Host<M> {
 }
 
 impl<M: Method> RestoresRows for Host<M> {
-    fn make_cold<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>) {
-        self.method.make_cold(cx, partition, stored);
+    fn mark_unrestored<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>) {
+        self.method.mark_unrestored(cx, partition, stored);
     }
 
     #[inline]

@@ -240,9 +240,9 @@ impl<A: Stores + Transacts, B: Stores + Transacts> Stores for Both<A, B> {
         }
     }
 
-    fn make_cold<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>) {
-        self.0.make_cold(cx, partition, stored);
-        self.1.make_cold(cx, partition, stored);
+    fn mark_unrestored<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>) {
+        self.0.mark_unrestored(cx, partition, stored);
+        self.1.mark_unrestored(cx, partition, stored);
     }
 
     fn is_whole(&self) -> bool {

@@ -294,8 +294,8 @@ pub trait Stores: Deref<Target = Instance> + Send + Sync + 'static {
         copy: impl FnMut(&Key, u64, &[u8]),
     ) -> CopiedUpTo;
 
-    /// See [`crate::recovery::RestoresRows::make_cold`].
-    fn make_cold<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>);
+    /// See [`crate::recovery::RestoresRows::mark_unrestored`].
+    fn mark_unrestored<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>);
 
     /// See [`crate::recovery::RestoresRows::is_whole`].
     fn is_whole(&self) -> bool;

@@ -159,8 +159,8 @@ impl Checkpointer {
         }
     }
 
-    /// Says that the host's partitions hold all their rows, or know what is missing (row/cold.rs): from now
-    /// on it makes these, and then takes checkpoints.
+    /// Says that the host's partitions hold all their rows, or know what is missing (row/unrestored.rs): from
+    /// now on it makes these, and then takes checkpoints.
     pub fn whole(&mut self) {
         self.whole = true;
     }

@@ -1,6 +1,6 @@
 //! Opening one host's partitions after a restart: logs are read and their changes sorted into partitions, and
-//! the directories of images are. Rows are made when somebody wants them (row/cold.rs), but for replicated
-//! tables, which are read without a latch: they are made here. Several workers share the work.
+//! the directories of images are. Rows are made when somebody wants them (row/unrestored.rs), but for
+//! replicated tables, which are read without a latch: they are made here. Several workers share the work.
 //!
 //! Invariants:
 //! 1. A worker takes a whole log or a whole partition. Partitions are begun when all logs have been read.
@@ -185,7 +185,7 @@ impl<'p, R: RestoresRows> Loading<'p, R> {
         self.rows.fetch_add(stored.image_rows(), Ordering::Relaxed);
         self.applied.fetch_add(stored.changes(), Ordering::Relaxed);
         if partition != REPLICAS {
-            host.make_cold(cx, partition, &Arc::new(stored));
+            host.mark_unrestored(cx, partition, &Arc::new(stored));
             return Ok(());
         }
         load_replicated(cx, host, &stored, || _ = host.attend(cx)).map(drop)

@@ -2,7 +2,8 @@
 //! logs hold of them.
 //!
 //! Rows that come back are made when somebody wants them, or, when nobody does, by
-//! [`RestoresRows::restore_some`]; until then a partition is *cold*. Recovery itself knows no access method.
+//! [`RestoresRows::restore_some`]; until then a partition is *unrestored*. Recovery itself knows no access
+//! method.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -60,11 +61,11 @@ pub trait CopiesRows: HostEngine + Deref<Target = Instance> {
 
 /// Takes rows from images and logs.
 pub trait RestoresRows: HostEngine + Deref<Target = Instance> {
-    /// Makes a partition of this host cold: it is empty, and nobody uses it.
+    /// Marks a partition of this host as unrestored: it is empty, and nobody uses it.
     ///
     /// # Panics
     /// If it is not empty.
-    fn make_cold<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>);
+    fn mark_unrestored<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>);
 
     /// True if every row of this host's partitions is in them.
     fn is_whole(&self) -> bool;

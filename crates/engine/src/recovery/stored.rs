@@ -7,7 +7,7 @@
 //!    last one has no end. A table without a block has one span.
 //! 2. Making a span changes nothing: it can be done again, and by several workers at once, with equal rows.
 //!
-//! Not here: which spans are in the partition already (row/cold.rs).
+//! Not here: which spans are in the partition already (row/unrestored.rs).
 
 use liger_fabric::disk::DiskFile;
 use liger_fabric::{Cx, Fabric};

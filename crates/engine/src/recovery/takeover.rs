@@ -4,7 +4,7 @@
 //! 1. Everything up to an epoch counts that began after the dead host was cut off: all of its own records,
 //!    and of the others' all that changed rows which were not shared when it died.
 //! 2. Partitions are opened that nobody uses yet. What is not shared is made as after a restart, when
-//!    somebody wants it (row/cold.rs): from the images and logs of then, for it has not changed since.
+//!    somebody wants it (row/unrestored.rs): from the images and logs of then, for it has not changed since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl<R: RestoresRows> Rebuilding<'_, R> {
             let changes = changes.remove(&partition).unwrap_or_default();
             let stored = sources.open(cx, partition, self.host.home(partition), changes)?;
             bytes += stored.image_bytes();
-            self.host.make_cold(cx, partition, &Arc::new(stored));
+            self.host.mark_unrestored(cx, partition, &Arc::new(stored));
             turn();
         }
         assert!(changes.is_empty(), "changes were read of partitions that are rebuilt, and of no other");

@@ -48,7 +48,10 @@ impl Rows {
         let mut latched = self.part(cx, (partition, table));
         let part = &mut *latched;
         let mut at = part.tree.lower_bound(from.words());
-        debug_assert!(part.is_warm() || cx.sabotaged("checkpoint.await-rows"), "all rows are in an image");
+        debug_assert!(
+            part.is_restored() || cx.sabotaged("checkpoint.await-rows"),
+            "all rows are in an image"
+        );
         let mut ahead = at;
         let mut load_next = |part: &TablePart| {
             if let Some(cursor) = ahead {

@@ -79,7 +79,7 @@ impl<F: Fabric> Work<'_, '_, F> {
         if !host.owns(at.partition) {
             return Ok(self.known_foreign(at, key, visitor)?.unwrap_or(false));
         }
-        let mut latched = host.warm_around(self.cx, at.ids(), key)?;
+        let mut latched = host.restore_around(self.cx, at.ids(), key)?;
         let part = &mut *latched;
         match part.find(self.cx, key) {
             Some(row) => self.hold_and_show(at, part, (key, row), visitor),
@@ -95,11 +95,11 @@ impl<F: Fabric> Work<'_, '_, F> {
             let part = &*latched;
             let (mut keys, mut from) = (Vec::with_capacity(BATCH), range.low);
             let mut next_at = part.tree.lower_bound(from.words());
-            let cold = loop {
+            let unrestored = loop {
                 let next = next_at.map(|cursor| Key::from_words(part.tree.entry(cursor).0));
-                let cold = part.first_cold_key(Some(&from), next.as_ref());
-                if cold.is_some_and(|cold| !range.ends_before(&cold)) {
-                    break cold;
+                let unrestored = part.first_unrestored_key(Some(&from), next.as_ref());
+                if unrestored.is_some_and(|unrestored| !range.ends_before(&unrestored)) {
+                    break unrestored;
                 }
                 let Some(key) = next.filter(|key| !range.ends_before(key)) else { break None };
                 keys.push(key);
@@ -110,8 +110,8 @@ impl<F: Fabric> Work<'_, '_, F> {
                 next_at = next_at.and_then(|cursor| part.tree.next(cursor));
             };
             drop(latched);
-            match cold {
-                Some(cold) => host.warm_key(self.cx, at.ids(), &cold)?,
+            match unrestored {
+                Some(unrestored) => host.restore_key(self.cx, at.ids(), &unrestored)?,
                 None => return Ok(keys),
             }
         }

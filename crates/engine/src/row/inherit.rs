@@ -23,7 +23,7 @@ use crate::recovery::RecoveryError;
 use crate::tables::key::Key;
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["takeover.versions-above-removed", "takeover.warm-shared"];
+pub const SABOTAGE_STEPS: &[&str] = &["takeover.versions-above-removed", "takeover.restore-shared"];
 
 impl Rows {
     /// Joins the rows of a partition that was rebuilt with those in shared memory.
@@ -44,10 +44,10 @@ impl Rows {
             let mut from = Some(Key::zero(relation.key_words));
             while let Some(key) = from {
                 let (found, next) = self.batch(cx, &index, &key)?;
-                if !cx.sabotaged("takeover.warm-shared") {
+                if !cx.sabotaged("takeover.restore-shared") {
                     // What is in shared memory is newer than what would be made of it later.
                     let place = (partition, relation.id);
-                    found.iter().try_for_each(|(key, _)| self.warm_key(cx, place, key))?;
+                    found.iter().try_for_each(|(key, _)| self.restore_key(cx, place, key))?;
                 }
                 let mut latched = self.part(cx, (partition, relation.id));
                 let part = &mut *latched;

@@ -5,9 +5,9 @@
 //! host/.
 //!
 //! * [`cell`], [`shared`]: the tuple cell, and locking a shared row through it;
-//! * `partition`: rows of this host, `latched`: the latches of its tables; `cold`: those that a restart has
-//!   not made yet; `moves`: into shared memory and back; `relief`, `shortage`: when that fills up, and when
-//!   it is full; `remote`: what is known of other hosts' rows;
+//! * `partition`: rows of this host, `latched`: the latches of its tables; `unrestored`: those that a restart
+//!   has not made yet; `moves`: into shared memory and back; `relief`, `shortage`: when that fills up, and
+//!   when it is full; `remote`: what is known of other hosts' rows;
 //! * `work`, `own`, `foreign`, `free`, `commit`, `parking`: a transaction at work on them;
 //! * `asking`, `message`, `leaving`: what hosts ask of each other, and rows given to their owners to remove;
 //! * `serves`, `resolve`, `inherit`: locks of hosts that died, and partitions that come here;
@@ -19,7 +19,6 @@ mod borrowed;
 pub mod cell;
 mod census;
 mod check;
-mod cold;
 mod commit;
 mod copy;
 mod foreign;
@@ -42,6 +41,7 @@ mod serves;
 pub mod shared;
 mod shortage;
 mod stores;
+mod unrestored;
 mod work;
 
 use crate::host::{self, Host};
@@ -50,8 +50,8 @@ pub use crate::host::Takeover;
 pub use crate::instance::{Step, WorkerPool, WorkerToken};
 pub use crate::method::Checked;
 pub use census::Census;
-pub use cold::Restored;
 pub use rows::{Budget, Moves, Options, Rows};
+pub use unrestored::Restored;
 
 /// A host whose tables are kept in rows.
 pub type RowHost = Host<Rows>;
@@ -71,7 +71,7 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         own::SABOTAGE_STEPS,
         parking::SABOTAGE_STEPS,
         foreign::SABOTAGE_STEPS,
-        cold::SABOTAGE_STEPS,
+        unrestored::SABOTAGE_STEPS,
         commit::SABOTAGE_STEPS,
         copy::SABOTAGE_STEPS,
         remote::SABOTAGE_STEPS,

@@ -134,10 +134,10 @@ impl Rows {
     /// Sets the neighbour bits around a row that is now shared.
     fn link_around<F: Fabric>(&self, cx: &Cx<F>, part: &TablePart, key: &Key, row: RowId) {
         let (before, next) = part.neighbours(cx, key);
-        if part.is_warm_below(key) {
+        if part.is_restored_below(key) {
             part.link(cx, self.shared, before, row);
         }
-        if row != part.sentinel && part.is_warm_above(key) {
+        if row != part.sentinel && part.is_restored_above(key) {
             part.link(cx, self.shared, Some(row), next);
         }
     }
@@ -213,7 +213,7 @@ impl Rows {
         debug_assert_eq!(removed, Some(row));
         part.rows.free(row);
         debug_assert!(part.tree.get(key.words()).is_none(), "a row that is gone is not found");
-        if part.is_warm_below(key) && part.is_warm_above(key) {
+        if part.is_restored_below(key) && part.is_restored_above(key) {
             let (before, next) = part.neighbours(cx, key);
             part.link(cx, self.shared, before, next);
         }
@@ -263,7 +263,7 @@ impl Rows {
     }
 
     fn share<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: PartitionId, key: &Key) -> Answer {
-        let mut latched = match self.warm_around(cx, (partition, table), key) {
+        let mut latched = match self.restore_around(cx, (partition, table), key) {
             Ok(latched) => latched,
             Err(error) => return Answer::Failed(error.into()),
         };
@@ -303,9 +303,9 @@ impl Rows {
     ) -> Answer {
         let limit = limit as usize;
         let mut latched = self.part(cx, (partition, table));
-        while let Some(cold) = cold_to_share(&latched, range, limit) {
+        while let Some(unrestored) = unrestored_to_share(&latched, range, limit) {
             drop(latched);
-            if let Err(error) = self.warm_key(cx, (partition, table), &cold) {
+            if let Err(error) = self.restore_key(cx, (partition, table), &unrestored) {
                 return Answer::Failed(error.into());
             }
             latched = self.part(cx, (partition, table));
@@ -328,7 +328,7 @@ impl Rows {
             return refused;
         }
         // Rows that were shared before may have lost sight of each other.
-        if part.is_warm_below(&rows[0].0) {
+        if part.is_restored_below(&rows[0].0) {
             let (before, _) = part.neighbours(cx, &rows[0].0);
             part.link(cx, self.shared, before, rows[0].1);
         }
@@ -346,7 +346,7 @@ impl Rows {
         partition: PartitionId,
         key: &Key,
     ) -> Answer {
-        let mut latched = match self.warm_around(cx, (partition, table), key) {
+        let mut latched = match self.restore_around(cx, (partition, table), key) {
             Ok(latched) => latched,
             Err(error) => return Answer::Failed(error.into()),
         };
@@ -434,15 +434,15 @@ impl Rows {
 }
 
 /// A key whose row a scanner of `range` may need, and which may not be here yet.
-fn cold_to_share(part: &TablePart, range: &KeyRange, limit: usize) -> Option<Key> {
-    if part.is_warm() {
+fn unrestored_to_share(part: &TablePart, range: &KeyRange, limit: usize) -> Option<Key> {
+    if part.is_restored() {
         return None;
     }
     let rows = rows_to_share(part, range, limit);
     let ends = |at: Option<&(Key, RowId)>| at.map(|row| row.0);
     let low = ends(rows.first()).filter(|key| *key <= range.low);
     let high = ends(rows.last()).filter(|_| rows.last().is_some_and(|row| row.1 != part.sentinel));
-    part.first_cold_key(low.as_ref(), high.as_ref())
+    part.first_unrestored_key(low.as_ref(), high.as_ref())
 }
 
 /// What a scanner of `range` needs: up to `limit` rows of it, the row before (unless one stands at its

@@ -42,7 +42,7 @@ enum Walked {
     /// The visit has ended.
     To(ControlFlow<()>),
     /// The row with this key may not be here yet.
-    Cold(Key),
+    Unrestored(Key),
 }
 
 impl<F: Fabric> Work<'_, '_, F> {
@@ -97,7 +97,7 @@ impl<F: Fabric> Work<'_, '_, F> {
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
         let host = self.host;
-        let mut latched = host.warm_around(self.cx, at.ids(), key)?;
+        let mut latched = host.restore_around(self.cx, at.ids(), key)?;
         let part = &mut *latched;
         let found = match self.state.core.work.at_hand(at.table(), key).map(Spot::of) {
             Some(Spot::Own { row, .. }) => Some(row),
@@ -139,7 +139,7 @@ impl<F: Fabric> Work<'_, '_, F> {
             match self.retry(|txn| txn.walk_own(at, &mut walk, visitor))? {
                 Walked::To(flow) => break flow,
                 // Up to there all that it saw is locked, as if it went on.
-                Walked::Cold(key) => self.host.warm_key(self.cx, at.ids(), &key)?,
+                Walked::Unrestored(key) => self.host.restore_key(self.cx, at.ids(), &key)?,
             }
         };
         self.state.note_range(at.table(), walk.seen, walk.found);
@@ -162,9 +162,9 @@ impl<F: Fabric> Work<'_, '_, F> {
         loop {
             let entry = next_at.map(|cursor| part.tree.entry(cursor));
             let next = entry.map(|(words, row)| (Key::from_words(words), row));
-            let cold = part.first_cold_key(Some(&walk.from), next.as_ref().map(|(key, _)| key));
-            if let Some(cold) = cold.filter(|_| !self.cx.sabotaged("cold.warm-ranges")) {
-                return Ok(Walked::Cold(cold));
+            let unrestored = part.first_unrestored_key(Some(&walk.from), next.as_ref().map(|(key, _)| key));
+            if let Some(unrestored) = unrestored.filter(|_| !self.cx.sabotaged("restore.ranges")) {
+                return Ok(Walked::Unrestored(unrestored));
             }
             let Some((key, row)) = next.filter(|(key, _)| !walk.seen.ends_before(key)) else {
                 if gaps && !self.cx.sabotaged("own.lock-beyond-range") {
@@ -192,7 +192,7 @@ impl<F: Fabric> Work<'_, '_, F> {
     /// Inserts into a partition of this host; false if the key exists (which is then protected).
     pub(super) fn insert_own(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
         let host = self.host;
-        let mut latched = host.warm_around(self.cx, at.ids(), key)?;
+        let mut latched = host.restore_around(self.cx, at.ids(), key)?;
         let part = &mut *latched;
         let around = part.around(self.cx, key);
         let (before, next) = (around.prev, part.behind(&around));

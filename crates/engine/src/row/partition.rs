@@ -6,7 +6,7 @@
 //!    the shared index. Who holds some waits for no other: it tries (latched.rs). Only who takes a partition
 //!    over waits for several, in the order of their numbers.
 //! 2. The local tree holds every key of the partition, shared or not, uncommitted inserts included. It
-//!    decides who is whose neighbour. (After a restart some keys are not there yet: cold.rs.)
+//!    decides who is whose neighbour. (After a restart some keys are not there yet: unrestored.rs.)
 //! 3. A row's holders are this host's transactions. If the row is shared, its tuple cell carries this host's
 //!    bit exactly while some transaction holds the row.
 //! 4. The lock of a row covers the row; with the transaction's gap bit also the keys between the row and the
@@ -23,8 +23,8 @@ use liger_store::bwtree::BwTree;
 use liger_store::local::{Holders, LocalTree, Neighbors, RowFlags, RowSlab};
 
 use super::cell::TupleCell;
-use super::cold::Cold;
 use super::shared::{Acquired, SharedRows, block_len, read_block};
+use super::unrestored::Unrestored;
 use crate::instance::Holder;
 use crate::tables::key::Key;
 use crate::txn::{Conflict, TableId};
@@ -73,7 +73,7 @@ pub struct TablePart {
     /// again before the next move.
     pub stale: Vec<(Key, TupleAddr)>,
     /// What is not here yet, after a restart.
-    pub cold: Option<Box<Cold>>,
+    pub unrestored: Option<Box<Unrestored>>,
     /// Words of a key.
     pub key_words: usize,
     /// Bytes of a row.
@@ -103,7 +103,7 @@ impl TablePart {
             max_removed_llsn: 0,
             adopted_llsn: 0,
             stale: Vec::new(),
-            cold: None,
+            unrestored: None,
             key_words,
             row_len,
         }

@@ -20,7 +20,6 @@ use liger_store::bwtree::{BwTree, NodeCache, TreeError, TreeHost, Unfinished};
 
 use super::RowHost;
 use super::cell::CellFormat;
-use super::cold::Restoring;
 use super::leaving::Leaving;
 use super::message::Answer;
 use super::partition::{Partition, TablePart};
@@ -28,6 +27,7 @@ use super::policy::{Coherence, Leavers, NoWait, Policies, WaitPolicy};
 use super::remote::RemoteRows;
 use super::shared::SharedRows;
 use super::shortage::Shortages;
+use super::unrestored::Restoring;
 use crate::catalog::{At, Catalog, Relation};
 use crate::history::HistorySink;
 use crate::host::{Host, Takeover};
@@ -275,7 +275,7 @@ impl Rows {
         for relation in self.relations() {
             let place = (partition, relation.id);
             let mut part = self.part(cx, place);
-            self.forget_cold(cx, place, &part);
+            self.forget_unrestored(cx, place, &part);
             *part = new_part(&self.plan, relation, partition);
         }
     }

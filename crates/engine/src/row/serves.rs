@@ -47,7 +47,7 @@ impl Serves for Rows {
     }
 
     fn troubles<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
-        self.unrestored(cx)
+        self.restore_failures(cx)
     }
 
     fn make<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {

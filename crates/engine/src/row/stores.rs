@@ -31,13 +31,13 @@ impl Stores for Rows {
         self.copy_part(cx, place, from, most, copy)
     }
 
-    fn make_cold<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>) {
-        self.make_partition_cold(cx, partition, stored);
+    fn mark_unrestored<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>) {
+        self.mark_partition_unrestored(cx, partition, stored);
     }
 
     #[inline]
     fn is_whole(&self) -> bool {
-        self.is_all_warm()
+        self.is_all_restored()
     }
 
     fn restore_some<F: Fabric>(&self, cx: &Cx<F>) -> Result<RestoreStep, RecoveryError> {

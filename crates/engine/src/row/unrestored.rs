@@ -2,20 +2,20 @@
 //! the image and the log's changes when somebody wants a key of it, and all others one after the other
 //! (docs/restart.md).
 //!
-//! A table's share of a partition is *cold* as long as a span of it is. Every step that decides by what is
-//! in the tree is preceded, under the same hold of the latch, by the question whether what it looks at is
-//! *warm*:
+//! A table's share of a partition is *unrestored* as long as a span of it is. Every step that decides by what
+//! is in the tree is preceded, under the same hold of the latch, by the question whether what it looks at is
+//! *restored*:
 //!
 //! ```text
-//! latch; is every key between the neighbours of the key in a warm span?   yes: go on, still latched
-//!    no: unlatch; read the block, make the rows; latch; put them if the span is still cold; ask again
+//! latch; is every key between the neighbours of the key in a restored span?   yes: go on, still latched
+//!    no: unlatch; read the block, make the rows; latch; put them if the span is still unrestored; ask again
 //! ```
 //!
 //! Invariants:
-//! 1. The tree has no key of a cold span. So a key that is found is what it is, and a warm span never becomes
-//!    cold again: rows that were deleted after it was made do not come back.
-//! 2. Neighbours are neighbours only if no cold span lies between them. Absent keys, gaps and ranges are
-//!    locked, rows are created, and neighbour bits are set, only where that is so.
+//! 1. The tree has no key of an unrestored span. So a key that is found is what it is, and a restored span
+//!    never becomes unrestored again: rows that were deleted after it was made do not come back.
+//! 2. Neighbours are neighbours only if no unrestored span lies between them. Absent keys, gaps and ranges
+//!    are locked, rows are created, and neighbour bits are set, only where that is so.
 //! 3. No latch is held while files are read. Several workers may make the same span; the first one puts it.
 //! 4. A span that cannot be made is an error for whoever wants it, each time, and is shown in
 //!    [`Host::troubles`](crate::host::Host::troubles); nothing is left out, and the host takes no checkpoint.
@@ -38,14 +38,14 @@ use crate::tables::key::Key;
 use crate::txn::{TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["cold.warm-neighbours", "cold.warm-ranges", "cold.put-only-if-cold"];
+pub const SABOTAGE_STEPS: &[&str] = &["restore.neighbours", "restore.ranges", "restore.put-only-if-missing"];
 
 /// What a table's share of a partition lacks.
-pub struct Cold {
+pub struct Unrestored {
     stored: Arc<Stored>,
     table: TableId,
     /// By span.
-    is_cold: Vec<bool>,
+    is_missing: Vec<bool>,
     left: usize,
 }
 
@@ -61,7 +61,7 @@ type SpanId = (PartitionId, TableId, usize);
 /// What a host has still to make of its rows.
 #[derive(Default)]
 pub(super) struct Restoring {
-    /// Tables' shares that are cold.
+    /// Tables' shares that are unrestored.
     shares: AtomicU64,
     total_bytes: AtomicU64,
     made_bytes: AtomicU64,
@@ -82,20 +82,20 @@ pub struct Restored {
     pub failed: u64,
 }
 
-impl Cold {
+impl Unrestored {
     fn new(stored: &Arc<Stored>, table: TableId) -> Self {
         let left = stored.spans(table);
-        Self { stored: Arc::clone(stored), table, is_cold: vec![true; left], left }
+        Self { stored: Arc::clone(stored), table, is_missing: vec![true; left], left }
     }
 
-    /// The first cold span from one to another.
+    /// The first unrestored span from one to another.
     fn between(&self, from: usize, to: usize) -> Option<usize> {
         debug_assert!(
-            from <= to && to < self.is_cold.len(),
+            from <= to && to < self.is_missing.len(),
             "spans {from} to {to} of {}",
-            self.is_cold.len()
+            self.is_missing.len()
         );
-        self.is_cold[from..=to].iter().position(|cold| *cold).map(|at| from + at)
+        self.is_missing[from..=to].iter().position(|unrestored| *unrestored).map(|at| from + at)
     }
 
     fn span_of(&self, key: &Key) -> usize {
@@ -110,15 +110,15 @@ impl Cold {
 impl TablePart {
     /// True if all rows of it are here.
     #[inline]
-    pub fn is_warm(&self) -> bool {
-        self.cold.is_none()
+    pub fn is_restored(&self) -> bool {
+        self.unrestored.is_none()
     }
 
-    /// The first cold span that a key between these two may be in; `None` stands for the ends.
-    fn cold_between(&self, low: Option<&Key>, high: Option<&Key>) -> Option<usize> {
-        let cold = self.cold.as_ref()?;
-        let from = low.map_or(0, |key| cold.span_of(key));
-        cold.between(from, high.map_or(cold.is_cold.len() - 1, |key| cold.span_of(key)))
+    /// The first unrestored span that a key between these two may be in; `None` stands for the ends.
+    fn unrestored_between(&self, low: Option<&Key>, high: Option<&Key>) -> Option<usize> {
+        let unrestored = self.unrestored.as_ref()?;
+        let from = low.map_or(0, |key| unrestored.span_of(key));
+        unrestored.between(from, high.map_or(unrestored.is_missing.len() - 1, |key| unrestored.span_of(key)))
     }
 
     /// The keys of the rows before and behind `key`, which need not be neighbours.
@@ -132,50 +132,50 @@ impl TablePart {
     }
 
     /// True if no row that is not here yet can come between `key` and the row before it.
-    pub fn is_warm_below(&self, key: &Key) -> bool {
-        self.is_warm() || self.cold_between(self.keys_around(key).0.as_ref(), Some(key)).is_none()
+    pub fn is_restored_below(&self, key: &Key) -> bool {
+        self.is_restored() || self.unrestored_between(self.keys_around(key).0.as_ref(), Some(key)).is_none()
     }
 
     /// True if no row that is not here yet can come between `key` and the row behind it.
-    pub fn is_warm_above(&self, key: &Key) -> bool {
-        self.is_warm() || self.cold_between(Some(key), self.keys_around(key).1.as_ref()).is_none()
+    pub fn is_restored_above(&self, key: &Key) -> bool {
+        self.is_restored() || self.unrestored_between(Some(key), self.keys_around(key).1.as_ref()).is_none()
     }
 
     /// The span to make before anything is decided by `key` or its absence.
     fn wanted_for<F: Fabric>(&self, cx: &Cx<F>, key: &Key) -> Option<Wanted> {
-        let cold = self.cold.as_ref()?;
-        let own = cold.span_of(key);
-        if cold.is_cold[own] {
-            return Some(cold.wanted(own));
+        let unrestored = self.unrestored.as_ref()?;
+        let own = unrestored.span_of(key);
+        if unrestored.is_missing[own] {
+            return Some(unrestored.wanted(own));
         }
-        if self.tree.get(key.words()).is_some() || cx.sabotaged("cold.warm-neighbours") {
+        if self.tree.get(key.words()).is_some() || cx.sabotaged("restore.neighbours") {
             return None;
         }
         let (low, high) = self.keys_around(key);
-        self.cold_between(low.as_ref(), high.as_ref()).map(|span| cold.wanted(span))
+        self.unrestored_between(low.as_ref(), high.as_ref()).map(|span| unrestored.wanted(span))
     }
 
     /// The first key from `low` (`None`: the least one) to `high` (`None`: the end) whose row may be missing
     /// here.
     #[inline]
-    pub fn first_cold_key(&self, low: Option<&Key>, high: Option<&Key>) -> Option<Key> {
-        if self.is_warm() {
+    pub fn first_unrestored_key(&self, low: Option<&Key>, high: Option<&Key>) -> Option<Key> {
+        if self.is_restored() {
             return None;
         }
-        let span = self.cold_between(low, high)?;
-        let cold = self.cold.as_ref().expect("it has a cold span");
-        let first = cold.stored.first_key(cold.table, span);
+        let span = self.unrestored_between(low, high)?;
+        let unrestored = self.unrestored.as_ref().expect("it has an unrestored span");
+        let first = unrestored.stored.first_key(unrestored.table, span);
         let least = Key::zero(self.key_words);
         Some(*first.into_iter().chain(low).max().unwrap_or(&least))
     }
 }
 
 impl Rows {
-    /// Makes a partition of this host cold: it is empty, and nobody uses it.
+    /// Marks a partition of this host as unrestored: it is empty, and nobody uses it.
     ///
     /// # Panics
     /// If it is not empty.
-    pub(super) fn make_partition_cold<F: Fabric>(
+    pub(super) fn mark_partition_unrestored<F: Fabric>(
         &self,
         cx: &Cx<F>,
         partition: PartitionId,
@@ -183,28 +183,28 @@ impl Rows {
     ) {
         for table in self.relations().map(|relation| relation.id) {
             let mut part = self.part(cx, (partition, table));
-            assert!(part.tree.is_empty() && part.is_warm(), "rows go into an empty partition");
-            let cold = Cold::new(stored, table);
-            let bytes: u64 = (0..cold.left).map(|span| stored.span_bytes(table, span)).sum();
+            assert!(part.tree.is_empty() && part.is_restored(), "rows go into an empty partition");
+            let unrestored = Unrestored::new(stored, table);
+            let bytes: u64 = (0..unrestored.left).map(|span| stored.span_bytes(table, span)).sum();
             self.restoring.total_bytes.fetch_add(bytes, Ordering::Relaxed);
             self.restoring.shares.fetch_add(1, Ordering::Relaxed);
-            part.cold = Some(Box::new(cold));
+            part.unrestored = Some(Box::new(unrestored));
         }
     }
 
     /// True if every row of this host's partitions is in them.
     #[inline]
-    pub(super) fn is_all_warm(&self) -> bool {
+    pub(super) fn is_all_restored(&self) -> bool {
         self.restoring.shares.load(Ordering::Acquire) == 0
     }
 
     /// Makes something of what is left, in order; what could not be made is tried again after all else.
     pub(super) fn restore_next<F: Fabric>(&self, cx: &Cx<F>) -> Result<RestoreStep, RecoveryError> {
-        if self.is_all_warm() {
+        if self.is_all_restored() {
             return Ok(RestoreStep::Whole);
         }
         let from = *self.restoring.next.lock(cx);
-        let Some((place, wanted)) = self.next_cold(cx, from, |partition| self.holds(partition)) else {
+        let Some((place, wanted)) = self.next_unrestored(cx, from, |partition| self.holds(partition)) else {
             *self.restoring.next.lock(cx) = SpanId::default();
             // Partitions may have come meanwhile, before the place where it was.
             let is_stuck = !self.restoring.failed.lock(cx).is_empty();
@@ -218,24 +218,24 @@ impl Rows {
 }
 
 impl Rows {
-    /// A partition of this host, latched, in which all that is decided by this key is warm: the key, and if
-    /// it is absent, everything between the rows around it.
+    /// A partition of this host, latched, in which all that is decided by this key is restored: the key, and
+    /// if it is absent, everything between the rows around it.
     ///
     /// # Errors
     /// If rows cannot be made.
     #[inline]
-    pub(super) fn warm_around<F: Fabric>(
+    pub(super) fn restore_around<F: Fabric>(
         &self,
         cx: &Cx<F>,
         place: (PartitionId, TableId),
         key: &Key,
     ) -> Result<LatchGuard<'_, TablePart>, TxnError> {
         let latched = self.part(cx, place);
-        if latched.is_warm() { Ok(latched) } else { self.warm(cx, latched, place, key) }
+        if latched.is_restored() { Ok(latched) } else { self.restore_wanted(cx, latched, place, key) }
     }
 
     #[cold]
-    fn warm<'h, F: Fabric>(
+    fn restore_wanted<'h, F: Fabric>(
         &'h self,
         cx: &Cx<F>,
         mut latched: LatchGuard<'h, TablePart>,
@@ -250,17 +250,17 @@ impl Rows {
         }
     }
 
-    /// Makes what a cold table's share may have at `key`, and between it and the rows around it.
+    /// Makes what an unrestored table's share may have at `key`, and between it and the rows around it.
     ///
     /// # Errors
     /// If rows cannot be made.
-    pub(super) fn warm_key<F: Fabric>(
+    pub(super) fn restore_key<F: Fabric>(
         &self,
         cx: &Cx<F>,
         place: (PartitionId, TableId),
         key: &Key,
     ) -> Result<(), TxnError> {
-        self.warm_around(cx, place, key).map(drop)
+        self.restore_around(cx, place, key).map(drop)
     }
 
     /// Makes one span, and puts its rows if nobody else has.
@@ -284,21 +284,22 @@ impl Rows {
         }
         let mut part = self.part(cx, (partition, table));
         // Another worker may have been faster, and transactions may have changed its rows since.
-        let is_cold = part.cold.as_ref().is_some_and(|c| Arc::ptr_eq(&c.stored, stored) && c.is_cold[*span]);
-        if !is_cold && !cx.sabotaged("cold.put-only-if-cold") {
+        let is_missing =
+            part.unrestored.as_ref().is_some_and(|c| Arc::ptr_eq(&c.stored, stored) && c.is_missing[*span]);
+        if !is_missing && !cx.sabotaged("restore.put-only-if-missing") {
             return Ok(());
         }
         let relation = &self.catalog.relations()[table.index()];
         for ((key, version), row) in rows.iter().zip(bytes.chunks_exact(relation.row_len)) {
             add(&mut part, relation, key, *version, row)?;
         }
-        let Some(cold) = &mut part.cold else { return Ok(()) };
-        debug_assert!(cold.left > 0, "a span that is cold counts");
-        cold.is_cold[*span] = false;
-        cold.left -= 1;
+        let Some(unrestored) = &mut part.unrestored else { return Ok(()) };
+        debug_assert!(unrestored.left > 0, "a span that is unrestored counts");
+        unrestored.is_missing[*span] = false;
+        unrestored.left -= 1;
         self.restoring.made_bytes.fetch_add(stored.span_bytes(table, *span), Ordering::Relaxed);
-        if cold.left == 0 {
-            part.cold = None;
+        if unrestored.left == 0 {
+            part.unrestored = None;
             self.restoring.shares.fetch_sub(1, Ordering::Release);
         }
         drop(part);
@@ -308,16 +309,16 @@ impl Rows {
     }
 
     /// Takes a share that is made anew out of the account.
-    pub(super) fn forget_cold<F: Fabric>(
+    pub(super) fn forget_unrestored<F: Fabric>(
         &self,
         cx: &Cx<F>,
         (partition, table): (PartitionId, TableId),
         part: &TablePart,
     ) {
         self.restoring.failed.lock(cx).retain(|place, _| (place.0, place.1) != (partition, table));
-        if let Some(cold) = &part.cold {
-            let left = cold.is_cold.iter().enumerate().filter(|(_, is_cold)| **is_cold);
-            let bytes: u64 = left.map(|(span, _)| cold.stored.span_bytes(cold.table, span)).sum();
+        if let Some(unrestored) = &part.unrestored {
+            let left = unrestored.is_missing.iter().enumerate().filter(|(_, is_missing)| **is_missing);
+            let bytes: u64 = left.map(|(span, _)| unrestored.stored.span_bytes(unrestored.table, span)).sum();
             self.restoring.total_bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.restoring.shares.fetch_sub(1, Ordering::Release);
         }
@@ -325,7 +326,7 @@ impl Rows {
 
     /// How far a restart has come in making rows; `None` if there is nothing to make.
     pub fn restored<F: Fabric>(&self, cx: &Cx<F>) -> Option<Restored> {
-        if self.is_all_warm() {
+        if self.is_all_restored() {
             return None;
         }
         let Restoring { total_bytes, made_bytes, failed, .. } = &self.restoring;
@@ -335,7 +336,7 @@ impl Rows {
     }
 
     /// What could not be made, in words.
-    pub(super) fn unrestored<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
+    pub(super) fn restore_failures<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
         let failed = self.restoring.failed.lock(cx);
         let told = |((partition, table, _), why): (&SpanId, &RecoveryError)| {
             format!("cannot restore rows of table {table}, partition {partition}: {why}")
@@ -352,7 +353,7 @@ impl Rows {
         cx: &Cx<F>,
         turn: impl FnMut(),
     ) -> Result<(), RecoveryError> {
-        if self.is_all_warm() {
+        if self.is_all_restored() {
             Ok(())
         } else {
             self.restore_those(cx, |partition| self.holds(partition), turn)
@@ -367,7 +368,7 @@ impl Rows {
         mut turn: impl FnMut(),
     ) -> Result<(), RecoveryError> {
         let (mut from, mut failed) = (SpanId::default(), None);
-        while let Some((place, wanted)) = self.next_cold(cx, from, &those) {
+        while let Some((place, wanted)) = self.next_unrestored(cx, from, &those) {
             let (partition, table, span) = place;
             if let Err(why) = self.make_span(cx, (partition, table), &wanted) {
                 failed.get_or_insert(why);
@@ -378,8 +379,8 @@ impl Rows {
         failed.map_or(Ok(()), Err)
     }
 
-    /// The first cold span from a place on, in some partitions.
-    fn next_cold<F: Fabric>(
+    /// The first unrestored span from a place on, in some partitions.
+    fn next_unrestored<F: Fabric>(
         &self,
         cx: &Cx<F>,
         from: SpanId,
@@ -388,15 +389,15 @@ impl Rows {
         for partition in self.plan.partitions().skip(from.0.index()).filter(|p| those(*p)) {
             for table in self.relations().map(|relation| relation.id) {
                 let part = self.part(cx, (partition, table));
-                let Some(cold) = &part.cold else { continue };
+                let Some(unrestored) = &part.unrestored else { continue };
                 let first = match (partition, table).cmp(&(from.0, from.1)) {
                     std::cmp::Ordering::Less => continue,
                     std::cmp::Ordering::Equal => from.2,
                     std::cmp::Ordering::Greater => 0,
                 };
-                let last = cold.is_cold.len() - 1;
-                if let Some(span) = (first <= last).then(|| cold.between(first, last)).flatten() {
-                    return Some(((partition, table, span), cold.wanted(span)));
+                let last = unrestored.is_missing.len() - 1;
+                if let Some(span) = (first <= last).then(|| unrestored.between(first, last)).flatten() {
+                    return Some(((partition, table, span), unrestored.wanted(span)));
                 }
             }
         }

@@ -25,7 +25,7 @@ use crate::pod::{PodSetup, SimPod, directories, directory};
 use crate::rows::{ITEMS, item_key, items, new_row};
 
 /// The row in the middle.
-pub const SCENARIOS: &[Scenario] = &[Scenario { name: "cold-neighbour", run: neighbour }];
+pub const SCENARIOS: &[Scenario] = &[Scenario { name: "unrestored-neighbour", run: neighbour }];
 
 const PART: i16 = 0;
 /// Rows that exist, each in a block of its own; the one in the middle is made last.
