@@ -119,7 +119,7 @@ fn seed_of(job: &Job) -> u64 {
     job.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Waits until this host's earlier incarnation is recovered. Its files are the heir's until then.
+/// Waits until this host's earlier incarnation is recovered. Its files are the successor's until then.
 fn await_recovery(pod: &Pod, host: HostId) -> Result<(), DbError> {
     let (cx, started) = (pod.control(), Instant::now());
     // The others may first have to find out that it is dead.

@@ -79,7 +79,7 @@ fn a_host_that_has_not_joined_keeps_nobody_from_recovery() {
     let log = first.engine().log().expect("it has storage");
     let durable = log.pod_durable(&opened.pod.control(), 0b11);
     let directories = opened.data.look_all().expect("all are there");
-    // As an heir does while the pod lives, and as everybody does when all are gone.
+    // As a successor does while the pod lives, and as everybody does when all are gone.
     let (cx, identity) = (opened.pod.control(), &opened.data.identity());
     let of_living = Plan::of_living(&cx, &directories, identity, durable, &mut || ());
     of_living.expect("the third host holds nobody back");

@@ -6,7 +6,7 @@
 //! * [`epochs`]: when a block that was unlinked may be used again, on every host;
 //! * [`lanes`]: messages from host to host;
 //! * [`superblock`]: what the pod is, checked by every host that opens it;
-//! * [`membership`]: which hosts are in it; [`watch`]: which of them are dead, and who inherits;
+//! * [`membership`]: which hosts are in it; [`watch`]: which of them are dead, and who is their successor;
 //! * [`selftest`]: whether its memory keeps the promises that everything above relies on.
 //!
 //! It knows no table and no transaction (docs/protocols/allocation.md, lanes.md, reclamation.md).

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! controller's line   word 0: the accusation (see `Accusation`)
-//!                     word 1: the heir        63 = 1 | 0..8 host | 8..24 its incarnation
+//!                     word 1: the successor        63 = 1 | 0..8 host | 8..24 its incarnation
 //! resolved words       of (dead host, by): the incarnation of the dead host that `by` has resolved
 //! suspicion words     of (host, by): the heartbeat of the host that stands still for too long, `by` says
 //! ```
@@ -18,8 +18,8 @@
 //!    suspicion names the very heartbeat that stands still, so it is void as soon as the host beats again.
 //! 5. Why an incarnation is cut off is said in its membership line before it is SUSPECT, and until the next
 //!    incarnation.
-//! 6. One host at a time is the heir of all dead ones; an heir that dies is replaced, and is one of them. So
-//!    what dead hosts have left is never divided between two who do not know of each other.
+//! 6. One host at a time is the successor of all dead ones; a successor that dies is replaced, and is one of
+//!    them. So what dead hosts have left is never divided between two who do not know of each other.
 
 use std::fmt;
 
@@ -400,8 +400,8 @@ pub fn mark_resolved<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot, by: HostId)
     let _ = cx.compare_exchange(word, cx.load(word), dead.incarnation.into());
 }
 
-/// True if nobody can meet a lock of a dead incarnation any more, but its heir: every other host has resolved
-/// it, or is dead and owns nothing any more.
+/// True if nobody can meet a lock of a dead incarnation any more, but its successor: every other host has
+/// resolved it, or is dead and owns nothing any more.
 ///
 /// # Errors
 /// [`PodError::Damaged`] when a state word makes no sense.
@@ -422,12 +422,12 @@ pub fn is_resolved<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot) -> Result<boo
     Ok(true)
 }
 
-/// Makes `me` the heir of all dead hosts, unless another living one is it; true if `me` is.
+/// Makes `me` the successor of all dead hosts, unless another living one is it; true if `me` is.
 ///
 /// # Errors
 /// [`PodError::Damaged`] when a state word makes no sense.
-pub fn inherit<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot) -> Result<bool, PodError> {
-    assert_eq!(me.host, cx.host(), "nobody makes another host the heir");
+pub fn become_successor<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot) -> Result<bool, PodError> {
+    assert_eq!(me.host, cx.host(), "nobody makes another host the successor");
     let word = plan.controller().word(1);
     let mine = SET | u64::from(me.host.0) | u64::from(me.incarnation) << 8;
     let seen = cx.load(word);
@@ -435,9 +435,9 @@ pub fn inherit<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot) -> Result<bool, Pod
         return Ok(true);
     }
     if seen & SET != 0 {
-        let heir = Slot::load(cx, plan, HostId(seen as u8))?;
-        let lives = heir.incarnation == (seen >> 8) as u16
-            && matches!(heir.state, HostState::Alive | HostState::Suspect | HostState::Leaving);
+        let successor = Slot::load(cx, plan, HostId(seen as u8))?;
+        let lives = successor.incarnation == (seen >> 8) as u16
+            && matches!(successor.state, HostState::Alive | HostState::Suspect | HostState::Leaving);
         if lives {
             return Ok(false);
         }
@@ -487,12 +487,12 @@ impl Owner {
     }
 
     /// Makes this the owner. Only the host itself, of a partition that is nobody's or a dead host's whose
-    /// heir it is.
+    /// successor it is.
     pub fn publish<F: Fabric>(self, cx: &Cx<F>, plan: &Plan, partition: PartitionId) {
         let seen = cx.load(plan.owner(partition));
         let word = SET | u64::from(self.host.0) | u64::from(self.incarnation) << 8;
         let swapped = cx.compare_exchange(plan.owner(partition), seen, word);
-        assert!(swapped.is_ok(), "partition {partition} has two heirs: {swapped:x?}, not {seen:x}");
+        assert!(swapped.is_ok(), "partition {partition} has two successors: {swapped:x?}, not {seen:x}");
     }
 }
 

@@ -106,8 +106,8 @@ pub fn run(run: &CrashRun<'_>) -> CrashResult {
     let report = pod.sim.run();
     let subject = match run.operation.subject {
         Subject::Host(host) => Some(host),
-        Subject::Heir => scene.heir(),
-        Subject::Bystander => scene.heir().map(|heir| HostId(3 - heir.0)),
+        Subject::Successor => scene.successor(),
+        Subject::Bystander => scene.successor().map(|successor| HostId(3 - successor.0)),
     };
     CrashResult { survival: survival::judge(&shape.rows, pod, &world, report), subject }
 }

@@ -446,7 +446,7 @@ impl Serves for Plain {
                 Self::write(cx, free, &image);
                 cx.fence();
             }
-            // An heir before this one may have done it.
+            // A successor before this one may have done it.
             let _ = cx.compare_exchange(self.word(name), word, if redone { free ^ SECOND } else { free });
             turn();
         }

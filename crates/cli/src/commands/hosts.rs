@@ -24,7 +24,7 @@ use crate::terminal::{self, Phase};
 
 /// A host answers what it is doing within this time.
 const SOON: Duration = Duration::from_secs(5);
-/// Longer than a lease and what a heir has to read.
+/// Longer than a lease and what a successor has to read.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(120);
 /// Time between two looks at how far it is.
 const LOOK: Duration = Duration::from_millis(20);

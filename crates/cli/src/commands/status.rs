@@ -49,7 +49,7 @@ pub struct Arguments {
 struct Row {
     /// What the pod's memory says of it; none if there is no memory.
     view: Option<HostView>,
-    /// How far its log is on storage; none inside: its heir has closed it.
+    /// How far its log is on storage; none inside: its successor has closed it.
     durable_epoch: Option<Option<u64>>,
     /// Bytes that its workers have logged in this generation.
     logged_bytes: Option<u64>,

@@ -290,14 +290,14 @@ fn what_is_in_the_way_of_a_takeover_is_told_and_may_go() {
     let folder = Folder::new("locked");
     let dir = folder.file("pod");
     let up = Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --no-restart"));
-    // Somebody else has the dead host's folder as soon as it is free: a backup, a second pod. The heir, which
-    // hears of the death at once, comes later.
+    // Somebody else has the dead host's folder as soon as it is free: a backup, a second pod. The successor,
+    // which hears of the death at once, comes later.
     let lock = std::fs::File::open(format!("{dir}/data/host-1/.lock")).expect("a host's folder");
-    let heir = status(&dir)["hosts"][0]["process"].as_u64().expect("a process") as u32;
-    signal(heir, "STOP");
+    let successor = status(&dir)["hosts"][0]["process"].as_u64().expect("a process") as u32;
+    signal(successor, "STOP");
     done(&format!("kill {dir} 1"));
     lock.lock().expect("a lock");
-    signal(heir, "CONT");
+    signal(successor, "CONT");
     let start = Instant::now();
     while !done(&format!("status {dir}")).contains("host 0 cannot take over from host 1") {
         assert!(start.elapsed() < Duration::from_secs(20), "{}", status(&dir));
@@ -323,7 +323,7 @@ fn a_host_is_removed_and_its_rows_stay() {
     assert_eq!(status(&dir)["hosts"][0]["partitions"], Value::from(vec![0, 1]));
     // It was no failure: nobody starts it again by himself.
     assert_eq!(status(&dir)["hosts"][1]["doing"], "gone");
-    // The heir's checkpoint has to hold what it took over, first.
+    // The successor's checkpoint has to hold what it took over, first.
     wait_for(&dir, 1, "state", &"FREE".into());
     let told = done(&format!("verify {dir}"));
     assert!(told.contains("every partition has one owner"), "{told}");

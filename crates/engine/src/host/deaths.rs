@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. The host is cut off, and nobody here listens to it any more, before the first of its locks is touched.
-//! 2. Of a partition with a living owner, the owner resolves; of the dead host's own, its heir.
+//! 2. Of a partition with a living owner, the owner resolves; of the dead host's own, its successor.
 
 use liger_fabric::{Cx, Fabric};
 use liger_pod::membership::Slot;
@@ -58,7 +58,7 @@ impl<M: Method> Host<M> {
         self.method.resolve(cx, dead, partition, true, &mut || _ = self.serve(cx))
     }
 
-    /// Frees a dead host's partition from a dead host's locks. The caller is its heir.
+    /// Frees a dead host's partition from a dead host's locks. The caller is its successor.
     pub(super) fn resolve_orphan<F: Fabric>(
         &self,
         cx: &Cx<F>,

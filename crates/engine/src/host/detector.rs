@@ -58,7 +58,7 @@ pub(super) struct FailureDetector {
     resolved: BTreeSet<(u8, u16)>,
     /// Dead hosts whose partitions this one has taken over, and the epoch at which its own checkpoint must
     /// begin before they may come back.
-    pub inherited: Vec<(Slot, u64)>,
+    pub taken_over: Vec<(Slot, u64)>,
     /// What has failed, and when it is tried again.
     failed: Vec<Failed>,
 }
@@ -84,7 +84,7 @@ impl FailureDetector {
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot, takeover: Option<Takeover>) -> Self {
         let watch = Watch::new(cx, plan, me);
         let (taking, resolved) = (Vec::new(), BTreeSet::new());
-        let (closed, inherited, failed) = (Vec::new(), Vec::new(), Vec::new());
+        let (closed, taken_over, failed) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             me,
             watch,
@@ -96,7 +96,7 @@ impl FailureDetector {
             closed,
             round: 0,
             resolved,
-            inherited,
+            taken_over,
             failed,
         }
     }
@@ -123,12 +123,12 @@ impl<M: Method> Host<M> {
     /// are taken over; other hosts are served meanwhile.
     pub fn keep<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let Some(mut detector) = self.detector.try_lock() else { return 0 };
-        let (mut worked, heir_of) = self.look_around(cx, &mut detector);
+        let (mut worked, successor_of) = self.look_around(cx, &mut detector);
         if self.is_fenced() {
             return worked;
         }
-        worked += self.inherit(cx, &mut detector, &heir_of);
-        worked + self.release_heirs(cx, &mut detector)
+        worked += self.take_over_dead(cx, &mut detector, &successor_of);
+        worked + self.release_dead(cx, &mut detector)
     }
 
     /// After so long the failure detector's next turn is due, unless somebody gives notice of an end
@@ -201,7 +201,7 @@ impl<M: Method> Host<M> {
 
     /// The short part of a turn: shows that this host lives, looks at the others, resolves the locks of the
     /// dead, and follows partitions to their new owners. A takeover does this all the time. Returns how much
-    /// it did, and whose heir this host is.
+    /// it did, and whose successor this host is.
     pub(super) fn look_around<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -232,7 +232,7 @@ impl<M: Method> Host<M> {
         }
         let Ok(fenced) = watch::fenced(cx, &self.plan) else { return (0, Vec::new()) };
         detector.restless = !fenced.is_empty() || detector.watch.is_cutting_off();
-        let heir_of = if fenced.is_empty() { Vec::new() } else { self.heir_of(cx, detector) };
+        let successor_of = if fenced.is_empty() { Vec::new() } else { self.successor_of(cx, detector) };
         let mut worked = 0;
         for slot in fenced {
             let incarnation = (slot.host.0, slot.incarnation);
@@ -257,16 +257,17 @@ impl<M: Method> Host<M> {
         if !detector.resolved.is_empty() {
             worked += self.follow(cx, detector);
         }
-        (worked, heir_of)
+        (worked, successor_of)
     }
 
-    /// The dead hosts whose heir this one is; their logs are closed at once, so that they hold nobody back.
-    fn heir_of<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) -> Vec<Slot> {
+    /// The dead hosts whose successor this one is; their logs are closed at once, so that they hold nobody
+    /// back.
+    fn successor_of<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) -> Vec<Slot> {
         let Some(takeover) = detector.takeover.clone() else { return Vec::new() };
-        if watch::inherit(cx, &self.plan, detector.me) != Ok(true) {
+        if watch::become_successor(cx, &self.plan, detector.me) != Ok(true) {
             return Vec::new();
         }
-        // Only now: an heir that died is among them, with what it had taken over and not finished.
+        // Only now: a successor that died is among them, with what it had taken over and not finished.
         let mut fenced = watch::fenced(cx, &self.plan).unwrap_or_default();
         let now_ns = cx.now_ns();
         fenced

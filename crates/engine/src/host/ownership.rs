@@ -102,17 +102,17 @@ impl<M: Method> Host<M> {
             }
         }
         // Not before every transaction has ended that may have asked a dead host to make a row: who asks the
-        // heir for the same row must find that what was made before is gone.
+        // successor for the same row must find that what was made before is gone.
         let (may_follow, mut is_held_up) = (self.transactions.have_ended(detector.round), false);
         for partition in self.plan.partitions() {
-            let heir = self.owners.heir(cx, &self.plan, partition);
-            let Some(heir) = heir.filter(|heir| heir.host != self.me) else { continue };
+            let successor = self.owners.successor(cx, &self.plan, partition);
+            let Some(successor) = successor.filter(|successor| successor.host != self.me) else { continue };
             detector.restless = true;
             is_held_up |= !may_follow;
             if may_follow {
-                self.method.tell_again(cx, partition, heir, Pending::Asked);
-                self.owners.set(partition, heir);
-                self.method.tell_again(cx, partition, heir, Pending::Told);
+                self.method.tell_again(cx, partition, successor, Pending::Asked);
+                self.owners.set(partition, successor);
+                self.method.tell_again(cx, partition, successor, Pending::Told);
                 worked += 1;
             }
         }

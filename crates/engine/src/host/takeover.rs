@@ -1,8 +1,9 @@
-//! An heir's work: a dead host's partitions get a new owner while the pod goes on
+//! A successor's work: a dead host's partitions get a new owner while the pod goes on
 //! (docs/protocols/takeover.md).
 //!
 //! Invariants:
-//! 1. All of it may be done again: by this host after a failure, or by another heir after this one's death.
+//! 1. All of it may be done again: by this host after a failure, or by another successor after this one's
+//!    death.
 //! 2. A row that is in shared memory with a live lock is what its block says; every other row is what the
 //!    logs say.
 //!
@@ -34,16 +35,16 @@ pub(super) const SABOTAGE_STEPS: &[&str] = &[
 ];
 
 impl<M: Method> Host<M> {
-    /// Takes over from the dead hosts whose heir this one is, if there are any.
-    pub(super) fn inherit<F: Fabric>(
+    /// Takes over from the dead hosts whose successor this one is, if there are any.
+    pub(super) fn take_over_dead<F: Fabric>(
         &self,
         cx: &Cx<F>,
         detector: &mut FailureDetector,
-        heir_of: &[Slot],
+        successor_of: &[Slot],
     ) -> usize {
         let Some(takeover) = detector.takeover.clone() else { return 0 };
-        let is_new = |slot: &&Slot| !detector.inherited.iter().any(|(done, _)| done == *slot);
-        let mut dead: Vec<Slot> = heir_of.iter().filter(is_new).copied().collect();
+        let is_new = |slot: &&Slot| !detector.taken_over.iter().any(|(done, _)| done == *slot);
+        let mut dead: Vec<Slot> = successor_of.iter().filter(is_new).copied().collect();
         if dead.is_empty() {
             return 0;
         }
@@ -58,7 +59,7 @@ impl<M: Method> Host<M> {
         self.announce(&PodEvent::TakeoverEnds { dead: hosts, partitions: detector.taking.len(), failure });
         match taken {
             Ok(epoch) => {
-                detector.inherited.extend(dead.iter().map(|slot| (*slot, epoch)));
+                detector.taken_over.extend(dead.iter().map(|slot| (*slot, epoch)));
                 self.forget_failed(cx, detector, (Task::TakeOver, &dead));
             }
             Err(_) if self.is_fenced() => {}
@@ -68,12 +69,13 @@ impl<M: Method> Host<M> {
         1
     }
 
-    /// Lets dead hosts come back whose partitions are safe without their files. What those of a dead heir are
-    /// made from may lie in the files of whoever died before it, until a checkpoint has them that begins
-    /// after the heir was taken over: the latest takeover counts for all, and none goes while an heir is
-    /// left out.
-    pub(super) fn release_heirs<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) -> usize {
-        let (Some(log), Some(latest)) = (&self.log, detector.inherited.iter().map(|(_, epoch)| *epoch).max())
+    /// Lets dead hosts come back whose partitions are safe without their files. What those of a dead
+    /// successor are made from may lie in the files of whoever died before it, until a checkpoint has them
+    /// that begins after the successor was taken over: the latest takeover counts for all, and none goes
+    /// while a successor is left out.
+    pub(super) fn release_dead<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) -> usize {
+        let (Some(log), Some(latest)) =
+            (&self.log, detector.taken_over.iter().map(|(_, epoch)| *epoch).max())
         else {
             self.waited_for.store(false, Ordering::Relaxed);
             return 0;
@@ -83,11 +85,11 @@ impl<M: Method> Host<M> {
         if waits {
             log.want_checkpoint(cx, latest);
         }
-        if waits || self.is_heir_left_out(cx, detector) {
+        if waits || self.is_successor_left_out(cx, detector) {
             return 0;
         }
-        let before = detector.inherited.len();
-        detector.inherited.retain(|(slot, _)| {
+        let before = detector.taken_over.len();
+        detector.taken_over.retain(|(slot, _)| {
             if watch::is_resolved(cx, &self.plan, *slot) != Ok(true) {
                 return true;
             }
@@ -95,19 +97,19 @@ impl<M: Method> Host<M> {
             watch::release(cx, &self.plan, *slot);
             false
         });
-        before - detector.inherited.len()
+        before - detector.taken_over.len()
     }
 
     /// The dead hosts that are neither these nor taken over.
     fn left_out<F: Fabric>(&self, cx: &Cx<F>, detector: &FailureDetector, dead: &[Slot]) -> Vec<Slot> {
         let mut others = watch::fenced(cx, &self.plan).unwrap_or_default();
-        let inherited = |other: &Slot| detector.inherited.iter().any(|(done, _)| done == other);
-        others.retain(|it| it.state == HostState::Fenced && !dead.contains(it) && !inherited(it));
+        let is_taken_over = |other: &Slot| detector.taken_over.iter().any(|(done, _)| done == other);
+        others.retain(|it| it.state == HostState::Fenced && !dead.contains(it) && !is_taken_over(it));
         others
     }
 
     /// True if a dead host that is not taken over owns partitions that it had taken over itself.
-    fn is_heir_left_out<F: Fabric>(&self, cx: &Cx<F>, detector: &FailureDetector) -> bool {
+    fn is_successor_left_out<F: Fabric>(&self, cx: &Cx<F>, detector: &FailureDetector) -> bool {
         let others = self.left_out(cx, detector, &[]);
         let is_taken = |partition: &PartitionId| {
             let owner = Owner::load(cx, &self.plan, *partition);
@@ -242,7 +244,7 @@ impl<M: Method> Host<M> {
     }
 
     /// Adds those dead hosts to `dead` that must be taken over together with them, because partitions of one
-    /// lie in memory of another: it was an heir, and died when it had made them its own and not yet that.
+    /// lie in memory of another: it was a successor, and died when it had made them its own and not yet that.
     ///
     /// # Errors
     /// If one of them cannot be taken over yet, or an index is damaged.
@@ -285,8 +287,8 @@ impl<M: Method> Host<M> {
     }
 }
 
-/// True if dead hosts leave a partition of this owner to their heir; without one, it is its home's. An owner
-/// of an earlier incarnation than the dead one had come back and not lived to say so.
+/// True if dead hosts leave a partition of this owner to their successor; without one, it is its home's. An
+/// owner of an earlier incarnation than the dead one had come back and not lived to say so.
 fn is_left(owner: Option<Owner>, home: HostId, dead: &[Slot]) -> bool {
     dead.iter().any(|slot| match owner {
         Some(owner) => owner.host == slot.host && owner.incarnation <= slot.incarnation,

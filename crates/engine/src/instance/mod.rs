@@ -246,7 +246,7 @@ impl Instance {
     }
 
     /// True while open transactions keep this host from taking over partitions of dead hosts, or from
-    /// following them to their heirs: those that wait for others had better end.
+    /// following them to their successors: those that wait for others had better end.
     pub fn is_held_up(&self) -> bool {
         self.held_up.taking.load(Ordering::Relaxed) || self.held_up.following.load(Ordering::Relaxed)
     }

@@ -1,8 +1,8 @@
 //! Which host owns which partition, as this host knows it, and which hosts are dead.
 //!
 //! Invariants:
-//! 1. A partition changes hands only when its owner is dead: then its heir says so in the pod's word, and
-//!    every host follows when it next looks.
+//! 1. A partition changes hands only when its owner is dead: then its successor says so in the pod's word,
+//!    and every host follows when it next looks.
 //! 2. A partition of this host is closed while it changes hands here: no transaction begins to use it, as
 //!    somebody else's or as its own.
 //! 3. A host is known to be dead before the rows of this host are swept of it, and until it is seen in a new
@@ -158,7 +158,7 @@ impl Owners {
     }
 
     /// The new owner of an orphan, if it has one by now.
-    pub fn heir<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, partition: PartitionId) -> Option<Owner> {
+    pub fn successor<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, partition: PartitionId) -> Option<Owner> {
         if !self.is_orphan(partition) || self.is_closed(partition) {
             return None;
         }

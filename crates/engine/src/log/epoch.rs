@@ -254,7 +254,7 @@ impl LogClock {
     pub(super) fn close<F: Fabric>(&self, cx: &Cx<F>, host: HostId) {
         let word = self.durable[usize::from(host.0)];
         let before = cx.load(word);
-        cx.compare_exchange(word, before, CLOSED).expect("only its heir changes it");
+        cx.compare_exchange(word, before, CLOSED).expect("only its successor changes it");
         // It may have been the last that the others waited for.
         self.wake_waiting(cx);
     }

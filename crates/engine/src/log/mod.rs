@@ -127,7 +127,7 @@ impl HostLog {
     }
 
     /// Ships what the dead host of `disk` has left in its rings, and closes its log: from then on it holds
-    /// nobody back. May be repeated, by another heir too. `heir` is the caller.
+    /// nobody back. May be repeated, by another successor too. `successor` is the caller.
     ///
     /// # Errors
     /// If the disk fails.
@@ -139,9 +139,9 @@ impl HostLog {
         options: LogOptions,
         members: u16,
     ) -> Result<(), LogFailure> {
-        assert_ne!(dead, cx.host(), "nobody is its own heir");
-        let heir = Writer::Heir(cx.host());
-        close_dead(cx, (&self.plan, &self.clock), (dead, disk), heir, options, members)
+        assert_ne!(dead, cx.host(), "nobody is its own successor");
+        let successor = Writer::Successor(cx.host());
+        close_dead(cx, (&self.plan, &self.clock), (dead, disk), successor, options, members)
     }
 
     /// The last record of each ring of a dead host, as bytes: all whose rows may not be changed yet.
@@ -487,7 +487,7 @@ impl HostLog {
 ///
 /// # Errors
 /// If the disk fails.
-pub(crate) fn close_without_heir<F: Fabric>(
+pub(crate) fn close_without_successor<F: Fabric>(
     cx: &Cx<F>,
     plan: &Plan,
     (dead, disk): (HostId, &Disk),

@@ -30,7 +30,7 @@ use super::segment::{FRAME_HEAD_BYTES, FrameKind, LogPosition, SEGMENT_HEAD_BYTE
 use super::space::Space;
 pub use super::state::{LogFailure, LogState, ShipCounts};
 pub(super) use super::writers::Writer;
-use super::writers::{HEIRS, secure_end};
+use super::writers::{SUCCESSORS, secure_end};
 use crate::files::{segment_name, segment_number};
 
 /// Protocol steps that a test can leave out.
@@ -401,7 +401,7 @@ impl Shipper {
                 let first = told.min(to) - position;
                 let kind =
                     FrameKind::Records { worker: worker as u8, incarnation, position, first: first as u32 };
-                let (own, mut charged, mut epoch) = (incarnation < HEIRS, 0, self.newest);
+                let (own, mut charged, mut epoch) = (incarnation < SUCCESSORS, 0, self.newest);
                 self.put(kind, |frame| {
                     let start = frame.len();
                     match own {

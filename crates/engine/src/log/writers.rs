@@ -14,29 +14,29 @@ pub(super) enum Writer {
     /// The host itself, in the incarnation of this number.
     Own(u16),
     /// Another host.
-    Heir(HostId),
+    Successor(HostId),
     /// Whoever starts a pod again whose hosts are all dead.
     Salvager,
 }
 
-/// Names of writers from here on are those of heirs who close a dead host's log.
-pub(super) const HEIRS: u16 = liger_pod::membership::MAX_INCARNATION + 1;
+/// Names of writers from here on are those of successors who close a dead host's log.
+pub(super) const SUCCESSORS: u16 = liger_pod::membership::MAX_INCARNATION + 1;
 /// And from here on those of salvagers.
-const SALVAGERS: u16 = HEIRS | HEIRS >> 1;
-const _: () = assert!(liger_pod::plan::MAX_HOSTS << 10 <= (SALVAGERS - HEIRS) as usize);
+const SALVAGERS: u16 = SUCCESSORS | SUCCESSORS >> 1;
+const _: () = assert!(liger_pod::plan::MAX_HOSTS << 10 <= (SALVAGERS - SUCCESSORS) as usize);
 
 impl Writer {
     /// Its name in the frames that it writes, from segment `first` on.
     pub(super) fn name(self, first: u32) -> u16 {
         let name = match self {
             Self::Own(incarnation) => incarnation,
-            // Nothing counts the tries of heirs, which a full disk may end in the middle, nor salvagers; each
-            // starts a segment, and they are in order.
-            Self::Heir(host) => HEIRS | u16::from(host.0) << 10 | first as u16 & 0x3ff,
+            // Nothing counts the tries of successors, which a full disk may end in the middle, nor salvagers;
+            // each starts a segment, and they are in order.
+            Self::Successor(host) => SUCCESSORS | u16::from(host.0) << 10 | first as u16 & 0x3ff,
             Self::Salvager => SALVAGERS | first as u16 & !SALVAGERS,
         };
         assert_eq!(
-            name < HEIRS,
+            name < SUCCESSORS,
             matches!(self, Self::Own(_)),
             "{name:#x}: a host's own incarnations come first"
         );

@@ -221,8 +221,8 @@ pub trait Serves: Deref<Target = Instance> + Send + Sync + 'static {
         let _ = (cx, partition);
     }
 
-    /// Takes a dead host's locks off a partition, which is this host's own, or its to inherit: what the dead
-    /// host has committed is made, the rest undone. May be done again.
+    /// Takes a dead host's locks off a partition, which is this host's own, or its to take over: what the
+    /// dead host has committed is made, the rest undone. May be done again.
     ///
     /// # Errors
     /// If what it reads is damaged: those rows stay locked.

@@ -148,10 +148,11 @@ pub enum RecoveryError {
     /// The shared index of a dead host's partition is damaged, or there is no memory for it.
     #[error(transparent)]
     Index(#[from] TreeError),
-    /// An heir died in the middle: what it had made its own lies in memory of those it was the heir of.
+    /// A successor died in the middle: what it had made its own lies in memory of those it was the successor
+    /// of.
     #[error("host {} died while it took over what lies there, and cannot be taken over itself yet", host.0)]
     Entangled {
-        /// The heir.
+        /// The successor.
         host: HostId,
     },
     /// The pod has ruled that this host is not a member any more.

@@ -22,7 +22,7 @@ use super::error::RecoveryError;
 use super::{Reading, manifest::PodManifest};
 use crate::log::rest::{self, DamagedRing, Rest};
 use crate::log::ship::{LogFailure, LogOptions};
-use crate::log::{BadBinding, Binding, close_without_heir};
+use crate::log::{BadBinding, Binding, close_without_successor};
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &["salvage.prove-dead", "salvage.check-rings", "salvage.ship-rest"];
@@ -142,7 +142,7 @@ pub fn salvage<F: Fabric>(
     // Also of hosts that are not in the pod any more: a log that is not closed holds the others back.
     for directory in directories.iter().filter(|_| !cx.sabotaged("salvage.ship-rest")) {
         let (host, disk) = (directory.host(), directory.disk());
-        close_without_heir(cx, memory, (host, disk), options)
+        close_without_successor(cx, memory, (host, disk), options)
             .map_err(|why| SalvageError::Log { host, why })?;
     }
     reading.go_on(cx, directories)?;

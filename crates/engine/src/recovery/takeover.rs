@@ -63,7 +63,7 @@ fn anew<Turn: FnMut(), T>(
     }
 }
 
-/// What an heir rebuilds.
+/// What a successor rebuilds.
 pub(crate) struct Rebuilding<'a, R> {
     pub host: &'a R,
     pub files: &'a PodFiles,

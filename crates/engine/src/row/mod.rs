@@ -10,7 +10,7 @@
 //!   when it is full; `remote`: what is known of other hosts' rows;
 //! * `work`, `own`, `foreign`, `free`, `commit`, `parking`: a transaction at work on them;
 //! * `asking`, `message`, `leaving`: what hosts ask of each other, and rows given to their owners to remove;
-//! * `serves`, `resolve`, `inherit`: locks of hosts that died, and partitions that come here;
+//! * `serves`, `resolve`, `takeover`: locks of hosts that died, and partitions that come here;
 //! * `stores`, `copy`, `load`, `check`: images, filling, checking;
 //! * [`policy`]: decisions as values; `rows`: what workers share.
 
@@ -23,7 +23,6 @@ mod commit;
 mod copy;
 mod foreign;
 mod free;
-mod inherit;
 mod latched;
 mod leaving;
 mod load;
@@ -41,6 +40,7 @@ mod serves;
 pub mod shared;
 mod shortage;
 mod stores;
+mod takeover;
 mod unrestored;
 mod work;
 
@@ -80,7 +80,7 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         crate::protocol::mail::SABOTAGE_STEPS,
         leaving::SABOTAGE_STEPS,
         resolve::SABOTAGE_STEPS,
-        inherit::SABOTAGE_STEPS,
+        takeover::SABOTAGE_STEPS,
     ]
     .into_iter()
     .flatten()

@@ -3,8 +3,8 @@
 //! Invariants:
 //! 1. A row that it had write-locked becomes what its last record says, or stays what it is: the last record
 //!    of each of its rings is the only one whose rows may not all be changed.
-//! 2. Whoever may take a row away resolves it: the owner of its partition under the latch, or the heir of a
-//!    dead owner.
+//! 2. Whoever may take a row away resolves it: the owner of its partition under the latch, or the successor
+//!    of a dead owner.
 
 use liger_fabric::{Cx, Fabric};
 use liger_pod::heap::TupleAddr;
@@ -79,7 +79,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Frees the shared rows of a dead host's partition from its locks. The caller is its heir.
+    /// Frees the shared rows of a dead host's partition from its locks. The caller is its successor.
     pub(super) fn sweep_orphan<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -125,7 +125,7 @@ impl Rows {
     }
 
     /// Takes a dead host's locks off one row. Whoever may take the row away calls this: its owner under the
-    /// share's latch, or the heir of a dead owner.
+    /// share's latch, or the successor of a dead owner.
     pub(super) fn resolve<F: Fabric>(
         &self,
         cx: &Cx<F>,

@@ -108,7 +108,7 @@ fn a_survivor_finishes_the_batch_of_a_dead_host() {
 }
 
 #[test]
-fn a_dead_host_is_not_waited_for_by_the_heir_of_another() {
+fn a_dead_host_is_not_waited_for_by_the_successor_of_another() {
     let h = hosts();
     let plan = &h.pod.plan;
     for cx in &h.cxs {

@@ -173,7 +173,7 @@ impl Chunks {
         None
     }
 
-    /// Puts another owner into a chunk's word: an heir takes it over from the dead one.
+    /// Puts another owner into a chunk's word: a successor takes it over from the dead one.
     pub fn hand_over<F: Fabric>(&self, cx: &Cx<F>, chunk: u32, theirs: ChunkWord, mine: ChunkWord) {
         let goes_over = mine.owner.is_none() || mine.class == theirs.class;
         assert!(goes_over, "chunk {chunk} goes over with what is in it: {theirs:?} to {mine:?}");

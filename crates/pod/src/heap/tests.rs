@@ -282,7 +282,7 @@ fn addresses_of_nothing_are_refused() {
 }
 
 #[test]
-fn an_heir_goes_on_with_the_runs_and_the_room_behind_them() {
+fn a_successor_goes_on_with_the_runs_and_the_room_behind_them() {
     let (pod, heaps, cxs) = pod(3);
     let rows: Vec<TupleAddr> = (0..3).map(|_| heaps[0].alloc_row(&cxs[0], 20_000).unwrap()).collect();
     let in_use: BTreeSet<u64> = rows[..2].iter().map(|row| row.block().offset()).collect();
@@ -305,7 +305,7 @@ fn an_heir_goes_on_with_the_runs_and_the_room_behind_them() {
 }
 
 #[test]
-fn an_heir_gives_back_a_chunk_whose_cells_were_not_complete() {
+fn a_successor_gives_back_a_chunk_whose_cells_were_not_complete() {
     let (pod, heaps, cxs) = pod(2);
     let mine = heaps[0].my_word(Class::Row, 0);
     let claimed = heaps[0].blocks.claim(&cxs[0], &mut 0, mine, |_| true);

@@ -43,7 +43,7 @@ fn whose_looks_come_late_gives_others_more_time() {
     assert_eq!(lateness.patience_ns(LEASE_NS), 8 * LEASE_NS);
 }
 
-/// A dead host that still owns partitions may meet locks of another one: its heir sweeps them.
+/// A dead host that still owns partitions may meet locks of another one: its successor sweeps them.
 #[test]
 fn a_death_is_resolved_when_all_have_resolved_it_who_own_something() {
     let pod = TestPod::new(&PodConfig { partitions: 3, ..PodConfig::small(3, 1) });

@@ -29,8 +29,8 @@ const OF_C: i16 = 2;
 pub enum Subject {
     /// This host.
     Host(HostId),
-    /// Of the hosts that survive A, the one that becomes its heir.
-    Heir,
+    /// Of the hosts that survive A, the one that becomes its successor.
+    Successor,
     /// The other one.
     Bystander,
 }
@@ -188,7 +188,7 @@ pub const OPERATIONS: &[Operation] = &[
         meanwhile: &[(A, |a| a.updates(&[(OF_B, 0), (OF_B, 4)]))],
         ..PLAIN
     },
-    Operation { name: "takeover", subject: Subject::Heir, ..A_DIES },
+    Operation { name: "takeover", subject: Subject::Successor, ..A_DIES },
     Operation { name: "resolve", subject: Subject::Bystander, ..A_DIES },
     Operation {
         name: "rejoin",
@@ -216,7 +216,7 @@ pub const OPERATIONS: &[Operation] = &[
     },
     Operation {
         name: "heir-after-return",
-        subject: Subject::Heir,
+        subject: Subject::Successor,
         comes_back: Some(|a| {
             a.updates_and_waits(&[(OF_B, 0), (0, 0)]);
             a.takes_a_checkpoint();
@@ -224,7 +224,7 @@ pub const OPERATIONS: &[Operation] = &[
         act: (C, |c| {
             c.kills(A);
             c.awaits_return(A);
-            c.learns_heir();
+            c.learns_successor();
             c.watched();
             c.updates_and_waits(&[(0, 2), (3, 0), (OF_B, 2)]);
         }),
@@ -396,7 +396,7 @@ impl Actor<'_> {
         }
         self.watched();
         self.awaits_end(dead);
-        self.learns_heir();
+        self.learns_successor();
     }
 
     fn awaits_end(&mut self, dead: HostId) {
@@ -405,9 +405,9 @@ impl Actor<'_> {
         }
     }
 
-    fn learns_heir(&mut self) {
-        let heir = self.cx.load(self.world.plan.controller().word(1));
-        self.scene.found_heir(HostId(heir as u8));
+    fn learns_successor(&mut self) {
+        let successor = self.cx.load(self.world.plan.controller().word(1));
+        self.scene.found_successor(HostId(successor as u8));
     }
 
     /// Waits until a dead host has come back and done what it came for, or has died once more.

@@ -14,7 +14,7 @@ pub const PROTOCOL_FILES: &[&str] = &[
     "crates/engine/src/row/moves.rs",
     "crates/engine/src/row/asking.rs",
     "crates/engine/src/row/resolve.rs",
-    "crates/engine/src/row/inherit.rs",
+    "crates/engine/src/row/takeover.rs",
     "crates/engine/src/host/",
     "crates/engine/src/instance/owners.rs",
     "crates/engine/src/instance/service.rs",

@@ -29,7 +29,7 @@ pub(super) struct Scene {
     stage: Cell<usize>,
     crash: Cell<Option<CrashAt>>,
     returned: Cell<bool>,
-    heir: Cell<Option<HostId>>,
+    successor: Cell<Option<HostId>>,
     /// How A is to die in its next commit.
     pub doom: Cell<Option<CrashDomain>>,
     /// Verbs are listed where nobody is killed.
@@ -41,13 +41,13 @@ impl Scene {
         Self { lists: crash.is_none(), crash: Cell::new(crash), ..Self::default() }
     }
 
-    /// The heir, where the operation was a takeover.
-    pub fn heir(&self) -> Option<HostId> {
-        self.heir.get()
+    /// The successor, where the operation was a takeover.
+    pub fn successor(&self) -> Option<HostId> {
+        self.successor.get()
     }
 
-    pub fn found_heir(&self, host: HostId) {
-        self.heir.set(Some(host));
+    pub fn found_successor(&self, host: HostId) {
+        self.successor.set(Some(host));
     }
 
     pub fn has_returned(&self) -> bool {

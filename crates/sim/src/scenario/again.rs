@@ -1,6 +1,6 @@
 //! A row that has gone, and one with its key in its place: host 2 deletes a row of host 0, host 1 makes it
-//! again, and host 0 dies, before host 2 has found out that what it had deleted is gone. So its heir hears of
-//! the deleted row again, and meets the new one, which host 2 may be changing at that moment.
+//! again, and host 0 dies, before host 2 has found out that what it had deleted is gone. So its successor
+//! hears of the deleted row again, and meets the new one, which host 2 may be changing at that moment.
 //!
 //! Arranged by hand, because random runs meet it once in ten thousand times (see [`crate::survival`], whose
 //! checks these are).
@@ -123,9 +123,9 @@ impl Again {
         let (key, plan, cx) = (item_key(PART, ID), actor.world.plan.clone(), actor.cx);
         actor.does(|txn, _| txn.delete(ITEMS, &key));
         self.stage.set(Stage::Makes);
-        let has_heir =
+        let has_successor =
             || Owner::load(cx, &plan, PartitionId(PART as u16)).is_some_and(|owner| owner.host != HostId(0));
-        if !actor.waits(true, has_heir) {
+        if !actor.waits(true, has_successor) {
             return;
         }
         let some_turns = || cx.random_below(1 << cx.random_below(MOST_TURNS));

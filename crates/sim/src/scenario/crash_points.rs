@@ -16,7 +16,7 @@ fn one(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let operation = &OPERATIONS[pick.below(OPERATIONS.len() as u64) as usize];
     let host = match operation.subject {
         Subject::Host(host) => host,
-        Subject::Heir | Subject::Bystander => HostId(1 + pick.below(2) as u8),
+        Subject::Successor | Subject::Bystander => HostId(1 + pick.below(2) as u8),
     };
     let domains = [CrashDomain::Process, CrashDomain::Host, CrashDomain::HostPersistent];
     let domain = domains[pick.below(3) as usize];

@@ -8,7 +8,8 @@ use crate::survival::{Death, Room, SurvivalResult, SurvivalRun, run};
 /// The mixed bag; few rows that come and go; one row of each host that everybody replaces; rows that another
 /// host replaces when their owner dies; logs that checkpoints make short all the time; shared memory that is
 /// full; a host that has changed a dead one's rows and dies while these are taken over; a row that its next
-/// owner hears of again ([`super::again`]); disks that are full; the same when heirs die one after the other.
+/// owner hears of again ([`super::again`]); disks that are full; the same when successors die one after the
+/// other.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival", run: mixed },
     Scenario { name: "survival-churn", run: churn },
@@ -19,7 +20,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival-follow", run: follow },
     Scenario { name: "survival-again", run: super::again::again },
     Scenario { name: "survival-full-disks", run: full_disks },
-    Scenario { name: "survival-full-heirs", run: full_heirs },
+    Scenario { name: "survival-full-heirs", run: full_successors },
     Scenario { name: "survival-plain", run: plain },
 ];
 
@@ -124,9 +125,9 @@ fn full_disks(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(SurvivalRun::with_full_disks(seed), left_out)
 }
 
-/// One host of four dies, then one that may be its heir, before its rows are safe, and later the next, when
-/// the first may be back.
-fn full_heirs(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+/// One host of four dies, then one that may be its successor, before its rows are safe, and later the next,
+/// when the first may be back.
+fn full_successors(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let run = SurvivalRun::with_full_disks(seed);
     let mut pick = Picker::new(seed ^ 0x6865_6972);
     let domain = run.deaths[0].domain;
@@ -136,9 +137,9 @@ fn full_heirs(seed: u64, left_out: Option<&LeftOut>) -> Ran {
         1 + pick.below(reach)
     };
     let begun = within(4000, 0);
-    let heirs = begun + within(20_000, 3);
-    let third = heirs + within(100_000, 3);
-    let deaths = [begun, heirs, third].into_iter().zip(first..);
+    let successors = begun + within(20_000, 3);
+    let third = successors + within(100_000, 3);
+    let deaths = [begun, successors, third].into_iter().zip(first..);
     let deaths = deaths.map(|(verbs, host)| Death { host: (host % 4) as u8, verbs, domain });
     let (deaths, rows) = (deaths.collect(), RowsRun { hosts: 4, keys: 3, ..run.rows });
     ran(SurvivalRun { rows, deaths, room: Room::Late, ..run }, left_out)

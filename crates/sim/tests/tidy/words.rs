@@ -13,6 +13,8 @@ const PRIVATE: &[(&str, &str)] = &[
     ("cold", "unrestored"),
     ("doom", "mark as deleted"),
     ("doomed", "deleted"),
+    ("heir", "successor, of a dead host"),
+    ("heirs", "successors"),
     ("keeper", "failure detector"),
     ("life", "incarnation, of a host"),
     ("overrule", "fence"),

@@ -4,7 +4,7 @@
 //! Invariants:
 //! 1. A row that is in the shared index with a live word is what its block says; every other row is what the
 //!    logs say.
-//! 2. All of it may be done again, by this host or by its heir.
+//! 2. All of it may be done again, by this host or by its successor.
 
 use std::collections::BTreeSet;
 
