@@ -151,7 +151,7 @@ impl Desks {
 
 /// Shows which partitions this host owns, and what it cannot do.
 pub fn show<F: Fabric>(cx: &Cx<F>, host: &RowHost, shown: &Shown) {
-    *shown.troubles.lock().unwrap_or_else(PoisonError::into_inner) = host.troubles(cx);
+    *shown.troubles.lock().unwrap_or_else(PoisonError::into_inner) = host.faults(cx);
     let restored = host.rows().restored(cx).map(|restored| (restored.bytes, restored.of_bytes));
     *shown.restored.lock().unwrap_or_else(PoisonError::into_inner) = restored;
     let mut partitions = shown.partitions.lock().unwrap_or_else(PoisonError::into_inner);

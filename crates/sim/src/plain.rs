@@ -404,7 +404,7 @@ impl Transacts for Plain {
 }
 
 impl Serves for Plain {
-    fn troubles<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
+    fn faults<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
         self.failed.lock(cx).iter().map(ToString::to_string).collect()
     }
 

@@ -413,7 +413,7 @@ fn a_damaged_block_is_told_to_who_wants_a_row_of_it_and_nobody_else() {
         let mut session = RowSession::new(cx, &host);
         let mut get = |id| session.attempt(|txn| txn.get(GOODS, &key(0, id), |row| row.get(goods::VALUE)));
         let (damaged, whole) = ([get(0), get(0)], get(4));
-        (damaged, whole, host.troubles(cx))
+        (damaged, whole, host.faults(cx))
     });
     assert_eq!(whole, Ok(Some(104)));
     let file = StoredFile::Image { checkpoint: 1, partition: PartitionId(0) };

@@ -30,8 +30,8 @@ pub(super) fn hearer(telling: &Telling) -> Hearer {
             PodEvent::TakeoverEnds { .. } => (Level::Error, "takeover_fails"),
             PodEvent::CheckpointFails { .. } => (Level::Error, "checkpoint_fails"),
             PodEvent::Damaged { .. } => (Level::Error, "memory_damaged"),
-            PodEvent::Log { trouble: Some(_) } => (Level::Error, "log_refuses"),
-            PodEvent::Log { trouble: None } => (Level::Info, "log_goes_on"),
+            PodEvent::Log { fault: Some(_) } => (Level::Error, "log_refuses"),
+            PodEvent::Log { fault: None } => (Level::Info, "log_goes_on"),
         };
         note(&telling, level, name, &[("what", event)]);
     })

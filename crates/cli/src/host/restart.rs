@@ -21,7 +21,7 @@ impl<M: HostMemory> Serving<M> {
             let (cx, host) = (session.cx(), session.host());
             while let Some(restored) = host.rows().restored(cx) {
                 if restored.failed > 0 {
-                    return Err(host.troubles(cx).join("; "));
+                    return Err(host.faults(cx).join("; "));
                 }
                 host.attend(cx);
                 cx.pause();

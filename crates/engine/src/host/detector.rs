@@ -147,12 +147,12 @@ impl<M: Method> Host<M> {
 
     /// What this host cannot do at present about dead ones and about rows of before a restart, and why. It
     /// tries again now and then: what is in the way may go, a folder that somebody else holds for example.
-    pub fn troubles<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
-        let mut troubles = self.troubles.lock(cx).clone();
-        troubles.extend(self.method.troubles(cx));
-        troubles.extend(self.log.as_ref().and_then(|log| log.trouble(cx)));
-        troubles.extend(self.checkpoint_failure(cx).map(|why| format!("cannot take a checkpoint: {why}")));
-        troubles
+    pub fn faults<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
+        let mut faults = self.faults.lock(cx).clone();
+        faults.extend(self.method.faults(cx));
+        faults.extend(self.log.as_ref().and_then(|log| log.fault(cx)));
+        faults.extend(self.checkpoint_failure(cx).map(|why| format!("cannot take a checkpoint: {why}")));
+        faults
     }
 
     /// Notes that something has failed. A takeover stays this one's: nobody else may take up what it left
@@ -196,7 +196,7 @@ impl<M: Method> Host<M> {
         let unproven = detector.watch.unproven().map(|(host, why)| {
             format!("cannot find any host dead before there is proof that host {} is: {why}", host.0)
         });
-        *self.troubles.lock(cx) = detector.failed.iter().map(told).chain(unproven).collect();
+        *self.faults.lock(cx) = detector.failed.iter().map(told).chain(unproven).collect();
     }
 
     /// The short part of a turn: shows that this host lives, looks at the others, resolves the locks of the

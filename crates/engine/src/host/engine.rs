@@ -137,7 +137,7 @@ impl<M: Method> Host<M> {
         let (mut checked, mut in_use) = (Checked::default(), BTreeSet::new());
         checked.problems.extend(self.damage().map(ToString::to_string));
         if self.restore_all(cx, || _ = self.attend(cx)).is_err() {
-            checked.problems.extend(self.method.troubles(cx));
+            checked.problems.extend(self.method.faults(cx));
         }
         self.method.check(cx, &mut checked, &mut in_use);
         for class in self.heap.audit(cx, &in_use).classes {

@@ -54,7 +54,7 @@ pub struct Host<M> {
     /// Set when the system says that a process has ended, for the failure detector's next turn.
     doubts: AtomicBool,
     /// What the failure detector cannot do at present, and why.
-    troubles: Latch<Vec<String>>,
+    faults: Latch<Vec<String>>,
 }
 
 /// What is said of every host is said of this one.
@@ -89,7 +89,7 @@ impl<M: Method> Host<M> {
             files: takeover.as_ref().map(|takeover| takeover.files.clone()),
             detector: Latch::new(FailureDetector::new(cx, &instance.plan, slot, takeover)),
             doubts: AtomicBool::new(false),
-            troubles: Latch::default(),
+            faults: Latch::default(),
             instance,
             method,
         })

@@ -41,7 +41,7 @@ pub enum PodEvent {
     /// This host's log is full or has failed, or it goes on.
     Log {
         /// Why nothing may be committed, if so.
-        trouble: Option<String>,
+        fault: Option<String>,
     },
     /// This host has met damage of the pod's memory that it goes past: something is lost since. Said once.
     Damaged {
@@ -77,8 +77,8 @@ impl fmt::Display for PodEvent {
             }
             Self::Damaged { why } => write!(f, "{why}"),
             Self::CheckpointFails { why } => write!(f, "a checkpoint has failed: {why}"),
-            Self::Log { trouble: Some(why) } => write!(f, "this host {why}"),
-            Self::Log { trouble: None } => write!(f, "the log has room again: changes are committed"),
+            Self::Log { fault: Some(why) } => write!(f, "this host {why}"),
+            Self::Log { fault: None } => write!(f, "the log has room again: changes are committed"),
             Self::TakeoverEnds { dead, failure: Some(why), .. } => {
                 write!(f, "cannot take over from host {} yet: {why}", Hosts(dead))
             }

@@ -109,8 +109,8 @@ pub struct Instance {
     pub(crate) hearer: Option<Hearer>,
     /// Why the last checkpoint has failed, if it has.
     checkpoint_failure: Latch<Option<String>>,
-    /// The log was in trouble when the hearer was told last.
-    log_in_trouble: AtomicBool,
+    /// The log had a fault when the hearer was told last.
+    log_has_fault: AtomicBool,
 }
 
 impl Instance {
@@ -147,7 +147,7 @@ impl Instance {
             waited_for: AtomicBool::new(false),
             hearer,
             checkpoint_failure: Latch::default(),
-            log_in_trouble: AtomicBool::new(false),
+            log_has_fault: AtomicBool::new(false),
         }
     }
 
@@ -298,10 +298,10 @@ impl Instance {
 
     /// Tells whoever keeps a diary when the log is full, has room again, or has ended.
     fn tell_of_log<F: Fabric>(&self, cx: &Cx<F>, log: &HostLog) {
-        let trouble = log.is_in_trouble();
-        if self.log_in_trouble.load(Ordering::Relaxed) != trouble {
-            self.log_in_trouble.store(trouble, Ordering::Relaxed);
-            self.announce(&PodEvent::Log { trouble: log.trouble(cx) });
+        let fault = log.has_fault();
+        if self.log_has_fault.load(Ordering::Relaxed) != fault {
+            self.log_has_fault.store(fault, Ordering::Relaxed);
+            self.announce(&PodEvent::Log { fault: log.fault(cx) });
         }
     }
 

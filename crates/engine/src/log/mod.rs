@@ -64,7 +64,7 @@ pub struct HostLog {
     failure: OnceLock<LogFailure>,
     /// Committed records wait for room that had not been promised.
     is_stuck: AtomicBool,
-    is_in_trouble: AtomicBool,
+    has_fault: AtomicBool,
     /// Why there is no room, as of the last turn.
     full: Latch<Option<DiskError>>,
     /// The pod was durable up to here when somebody last looked.
@@ -107,7 +107,7 @@ impl HostLog {
             shipper: Latch::new(shipper),
             failure: OnceLock::new(),
             is_stuck: AtomicBool::new(false),
-            is_in_trouble: AtomicBool::new(false),
+            has_fault: AtomicBool::new(false),
             full: Latch::default(),
             known_durable: AtomicU64::new(0),
             begins,
@@ -273,9 +273,9 @@ impl HostLog {
         let word = state_word(&self.plan, cx.host());
         let told = cx.load(word);
         if told != state as u64 {
-            let is_in_trouble = full.is_some() || state == LogState::Ended;
+            let has_fault = full.is_some() || state == LogState::Ended;
             *self.full.lock(cx) = full.map(|(error, _)| error);
-            self.is_in_trouble.store(is_in_trouble, Ordering::Relaxed);
+            self.has_fault.store(has_fault, Ordering::Relaxed);
             // A compare-and-swap is seen at once.
             let _ = cx.compare_exchange(word, told, state as u64);
             self.clock.wake_shippers(cx);
@@ -363,12 +363,12 @@ impl HostLog {
     }
 
     /// True while nothing may be committed because of this host's log.
-    pub fn is_in_trouble(&self) -> bool {
-        self.is_in_trouble.load(Ordering::Relaxed)
+    pub fn has_fault(&self) -> bool {
+        self.has_fault.load(Ordering::Relaxed)
     }
 
     /// Why nothing may be committed, in words, if it is because of this host's log.
-    pub fn trouble<F: Fabric>(&self, cx: &Cx<F>) -> Option<String> {
+    pub fn fault<F: Fabric>(&self, cx: &Cx<F>) -> Option<String> {
         let ended = self.failure().map(|failure| format!("refuses changes for good: {failure}"));
         let full = || self.full(cx).map(|error| format!("refuses changes until there is room: {error}"));
         ended.or_else(full)

@@ -167,10 +167,10 @@ impl<A: Serves, B: Serves> Serves for Both<A, B> {
         self.1.housekeep(cx);
     }
 
-    fn troubles<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
-        let mut troubles = self.0.troubles(cx);
-        troubles.extend(self.1.troubles(cx));
-        troubles
+    fn faults<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
+        let mut faults = self.0.faults(cx);
+        faults.extend(self.1.faults(cx));
+        faults
     }
 
     fn make<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {

@@ -211,7 +211,7 @@ pub trait Serves: Deref<Target = Instance> + Send + Sync + 'static {
     }
 
     /// What it cannot do at present, and why.
-    fn troubles<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
+    fn faults<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
         let _ = cx;
         Vec::new()
     }

@@ -302,7 +302,7 @@ impl Checkpointer {
         if now_ns < self.rest_until_ns {
             return false;
         }
-        // Who has failed is in the host's troubles.
+        // Who has failed is in the host's faults.
         let step = host.restore_some(cx);
         let took_ns = cx.now_ns().saturating_sub(now_ns);
         let percent = self.options.restore_percent;

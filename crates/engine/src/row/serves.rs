@@ -46,7 +46,7 @@ impl Serves for Rows {
         self.move_out_ahead(cx);
     }
 
-    fn troubles<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
+    fn faults<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
         self.restore_failures(cx)
     }
 

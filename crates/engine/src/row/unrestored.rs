@@ -18,7 +18,7 @@
 //!    are locked, rows are created, and neighbour bits are set, only where that is so.
 //! 3. No latch is held while files are read. Several workers may make the same span; the first one puts it.
 //! 4. A span that cannot be made is an error for whoever wants it, each time, and is shown in
-//!    [`Host::troubles`](crate::host::Host::troubles); nothing is left out, and the host takes no checkpoint.
+//!    [`Host::faults`](crate::host::Host::faults); nothing is left out, and the host takes no checkpoint.
 //!
 //! Not here: spans and what they are made from (recovery/stored.rs), and who makes those that nobody asks for
 //! (recovery/checkpointer.rs).

@@ -32,11 +32,11 @@ pub(crate) fn judge<M: Kept>(
         let (told, survivors) = pod.sim.alone(HostId(0), WorkerId(0), move |cx| state(cx, &plan));
         extinct |= survivors == 0;
         if !extinct {
-            let troubles = world.troubles.iter().zip(pod.plan.hosts()).flat_map(|(troubles, host)| {
-                let tell = move |trouble| format!("\nhost {} {trouble}", host.0);
-                troubles.take().into_iter().map(tell)
+            let faults = world.faults.iter().zip(pod.plan.hosts()).flat_map(|(faults, host)| {
+                let tell = move |fault| format!("\nhost {} {fault}", host.0);
+                faults.take().into_iter().map(tell)
             });
-            problems.push(format!("{}\n{told}{}", report.outcome, troubles.collect::<String>()));
+            problems.push(format!("{}\n{told}{}", report.outcome, faults.collect::<String>()));
         }
     }
     let mut deaths = 0;

@@ -71,7 +71,7 @@ pub(crate) struct World<M: Kept = Rows> {
     /// By host: what that was before its failure detector's last look around.
     kept: Vec<Cell<u64>>,
     /// By host: what its failure detector could not do then.
-    pub troubles: Vec<RefCell<Vec<String>>>,
+    pub faults: Vec<RefCell<Vec<String>>>,
     /// Failure detectors that are looking around.
     looks: Cell<u32>,
     pub returns: Cell<u64>,
@@ -204,7 +204,7 @@ fn build<M: Kept>(
         extinct: Cell::new(false),
         unrest: Cell::new(0),
         kept: vec![Cell::new(u64::MAX); usize::from(run.rows.hosts)],
-        troubles: vec![RefCell::default(); usize::from(run.rows.hosts)],
+        faults: vec![RefCell::default(); usize::from(run.rows.hosts)],
         looks: Cell::new(0),
         returns: Cell::new(0),
         refused: Cell::new(0),
@@ -330,16 +330,16 @@ fn keep<M: Kept>(cx: &Cx<Sim>, world: &Rc<World<M>>, place: &HostCell<M>, again:
             world.extinct.set(true);
             cx.fabric().kill_host(cx.host(), CrashDomain::Process);
         }
-        let mut troubles = engine.troubles(cx);
-        world.troubles[usize::from(cx.host().0)].replace(troubles.clone());
+        let mut faults = engine.faults(cx);
+        world.faults[usize::from(cx.host().0)].replace(faults.clone());
         if world.run.room.is_short() {
             // What a full disk is in the way of is tried again.
-            troubles.retain(|trouble| trouble.contains("for good"));
+            faults.retain(|fault| fault.contains("for good"));
         }
         drop(look);
         world.kept[usize::from(cx.host().0)].set(unrest);
-        let troubles = troubles.into_iter();
-        world.failures.borrow_mut().extend(troubles.map(|what| format!("host {} {what}", cx.host().0)));
+        let faults = faults.into_iter();
+        world.failures.borrow_mut().extend(faults.map(|what| format!("host {} {what}", cx.host().0)));
         cx.pause();
     }
 }

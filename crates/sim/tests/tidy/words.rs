@@ -21,6 +21,8 @@ const PRIVATE: &[(&str, &str)] = &[
     ("overruled", "fenced"),
     ("settle", "resolve locks, wait until durable, drain mail, quiesce"),
     ("settled", "resolved, durable, drained, at rest"),
+    ("trouble", "fault"),
+    ("troubles", "faults"),
     ("unborn", "uncommitted"),
     ("warm", "restored, or of a cache: warmed up"),
     ("wish", "action, of a request"),

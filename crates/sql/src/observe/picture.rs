@@ -141,7 +141,7 @@ impl Painter {
             messages: count(&host.mail().sent),
             taken_over: count(&moves.taken_over),
             log: self.log(cx, host, now_ns),
-            troubles: host.troubles(cx),
+            troubles: host.faults(cx),
         });
     }
 
