@@ -9,8 +9,8 @@
 //!    of the transaction, and its history does not show it.
 //! 2. A row that was taken is held as if it had been read and changed, or read, and was shown after that.
 //! 3. Meeting a row that somebody else holds changes nothing: the transaction goes on.
-//! 4. Rows that nobody holds are not missed, but those of another host's places that a restart or a shortage
-//!    of shared memory keeps from being moved.
+//! 4. Rows that nobody holds are not missed, but those of another host's places that a restart or a lack of
+//!    shared memory keeps from being moved.
 
 use std::ops::ControlFlow;
 

@@ -6,8 +6,8 @@
 //!
 //! * [`cell`], [`shared`]: the tuple cell, and locking a shared row through it;
 //! * `partition`: rows of this host, `latched`: the latches of its tables; `unrestored`: those that a restart
-//!   has not made yet; `moves`: into shared memory and back; `relief`, `shortage`: when that fills up, and
-//!   when it is full; `remote`: what is known of other hosts' rows;
+//!   has not made yet; `moves`: into shared memory and back; `eviction`, `out_of_memory`: when that fills up,
+//!   and when it is full; `remote`: what is known of other hosts' rows;
 //! * `work`, `own`, `foreign`, `free`, `commit`, `parking`: a transaction at work on them;
 //! * `asking`, `message`, `leaving`: what hosts ask of each other, and rows given to their owners to remove;
 //! * `serves`, `resolve`, `takeover`: locks of hosts that died, and partitions that come here;
@@ -21,6 +21,7 @@ mod census;
 mod check;
 mod commit;
 mod copy;
+mod eviction;
 mod foreign;
 mod free;
 mod latched;
@@ -28,17 +29,16 @@ mod leaving;
 mod load;
 mod message;
 mod moves;
+mod out_of_memory;
 mod own;
 mod parking;
 mod partition;
 pub mod policy;
-mod relief;
 mod remote;
 mod resolve;
 mod rows;
 mod serves;
 pub mod shared;
-mod shortage;
 mod stores;
 mod takeover;
 mod unrestored;

@@ -18,11 +18,11 @@ use liger_pod::plan::PartitionId;
 use liger_store::bwtree::TreeError;
 
 use super::message::{Action, Answer, Removal};
+use super::out_of_memory::{Eviction, Outcome};
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
 use super::rows::Rows;
 use super::shared::{DELETED, Held, ROW_MAGIC, RowHead, UNCOMMITTED, VERSION, read_key};
-use super::shortage::{Outcome, Relief};
 use crate::instance::count;
 use crate::protocol::failure::Failure;
 use crate::tables::key::{Key, KeyRange};
@@ -89,7 +89,7 @@ impl Rows {
         debug_assert_eq!(part.address(row), Some(at), "its owner finds it there");
         self.link_around(cx, part, key, row);
         self.move_out.lock(cx).moved_in(SharedRow { partition, table, row, at });
-        self.shortages.lock(cx).is_over(table);
+        self.out_of_memory.lock(cx).is_over(table);
         count(&self.moves.moved_in, 1);
         count(&self.moves.shared_rows, 1);
         Ok(at)
@@ -236,7 +236,7 @@ impl Rows {
         // Room is made before, not after: a row that has just moved in must still be there when its requester
         // comes.
         self.look_at_uses(cx);
-        self.relieve(cx);
+        self.evict(cx);
         loop {
             let answer = attempt();
             if !matches!(answer, Answer::Failed(Failure::SharedMemory { .. })) {
@@ -253,13 +253,13 @@ impl Rows {
     /// Lets rows leave for one of `table` that shared memory has no room for.
     fn make_room<F: Fabric>(&self, cx: &Cx<F>, table: TableId) -> Outcome {
         let waiting = self.epochs.waiting(cx);
-        let relief = self.shortages.lock(cx).relief(table, waiting);
-        let Relief::Leave(rows) = relief else { return Outcome::TryLater };
+        let eviction = self.out_of_memory.lock(cx).eviction(table, waiting);
+        let Eviction::Evict(rows) = eviction else { return Outcome::TryLater };
         // What leaves may leave holes of other sizes: the more go, the sooner a chunk is free.
         let left = self.move_out_some(cx, rows);
         self.collect(cx);
         let waiting = self.epochs.waiting(cx);
-        self.shortages.lock(cx).rows_have_left(table, left, waiting)
+        self.out_of_memory.lock(cx).rows_have_left(table, left, waiting)
     }
 
     fn share<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: PartitionId, key: &Key) -> Answer {

@@ -22,11 +22,11 @@ use super::RowHost;
 use super::cell::CellFormat;
 use super::leaving::Leaving;
 use super::message::Answer;
+use super::out_of_memory::OutOfMemory;
 use super::partition::{Partition, TablePart};
 use super::policy::{Coherence, Leavers, NoWait, Policies, WaitPolicy};
 use super::remote::RemoteRows;
 use super::shared::SharedRows;
-use super::shortage::Shortages;
 use super::unrestored::Restoring;
 use crate::catalog::{At, Catalog, Relation};
 use crate::history::HistorySink;
@@ -131,7 +131,7 @@ pub struct Rows {
     pub(super) mailboxes: Vec<Latch<Mailbox>>,
     /// Rows that this host has given to their owners to remove.
     pub(super) leaving: Latch<Leaving>,
-    pub(super) shortages: Latch<Shortages>,
+    pub(super) out_of_memory: Latch<OutOfMemory>,
     pub(super) move_out: Latch<Leavers>,
     /// Rows leave ahead, from the high mark until the low one.
     pub(super) makes_room: AtomicBool,
@@ -223,7 +223,7 @@ impl Rows {
             unfinished: Unfinished::default(),
             mailboxes: (0..config.workers).map(|_| Latch::default()).collect(),
             leaving: Latch::default(),
-            shortages: Latch::default(),
+            out_of_memory: Latch::default(),
             move_out: Latch::new(Leavers::new(options.policies.move_out)),
             makes_room: AtomicBool::new(false),
             policies: options.policies,

@@ -47,7 +47,7 @@ impl Rows {
     /// Moves rows of this host out until the pod is within its budget, or every candidate has been looked at.
     /// The budget is the pod's: if this host's rows do not suffice, the others are asked to give way too. No
     /// latch is held. Returns how many rows left.
-    pub(super) fn relieve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+    pub(super) fn evict<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         if self.policies.move_out == MoveOut::None {
             return 0;
         }
@@ -64,7 +64,7 @@ impl Rows {
         left
     }
 
-    /// As `relieve`, this host alone. Each candidate is looked at once, so a row that was used since the last
+    /// As `evict`, this host alone. Each candidate is looked at once, so a row that was used since the last
     /// time (or has just moved in) outlives one call at least.
     pub(super) fn move_out_to_budget<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         self.move_out_below(cx, 100, usize::MAX)

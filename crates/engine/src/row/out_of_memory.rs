@@ -22,9 +22,9 @@ const ROWS_AT_FIRST: usize = 64;
 
 /// What to do for a request that finds no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Relief {
-    /// Let so many rows leave, and say what came of it ([`Shortages::rows_have_left`]).
-    Leave(usize),
+pub(super) enum Eviction {
+    /// Let so many rows leave, and say what came of it ([`OutOfMemory::rows_have_left`]).
+    Evict(usize),
     /// What was retired is not free yet.
     Wait,
 }
@@ -42,7 +42,7 @@ pub(super) enum Outcome {
 
 /// A table whose rows found no room since the last one did.
 #[derive(Clone, Copy)]
-struct Shortage {
+struct OutOfMemoryTable {
     /// Rows that leave next.
     rows: usize,
     /// Newest epoch in which something was retired by the last time that rows were to leave.
@@ -53,21 +53,21 @@ struct Shortage {
 
 /// One host's tables that are short of shared memory.
 #[derive(Default)]
-pub(super) struct Shortages {
-    tables: BTreeMap<TableId, Shortage>,
+pub(super) struct OutOfMemory {
+    tables: BTreeMap<TableId, OutOfMemoryTable>,
 }
 
-impl Shortages {
+impl OutOfMemory {
     /// A request has found no room; `waiting` are the epochs of what this host has retired and not freed.
-    pub fn relief(&self, table: TableId, waiting: Option<RangeInclusive<u64>>) -> Relief {
+    pub fn eviction(&self, table: TableId, waiting: Option<RangeInclusive<u64>>) -> Eviction {
         match (self.tables.get(&table), waiting) {
-            (None, _) => Relief::Leave(ROWS_AT_FIRST),
-            (Some(shortage), Some(waiting)) if *waiting.start() <= shortage.until => Relief::Wait,
-            (Some(shortage), _) => Relief::Leave(shortage.rows),
+            (None, _) => Eviction::Evict(ROWS_AT_FIRST),
+            (Some(state), Some(waiting)) if *waiting.start() <= state.until => Eviction::Wait,
+            (Some(state), _) => Eviction::Evict(state.rows),
         }
     }
 
-    /// `left` rows have left since [`Relief::Leave`] was said; `waiting` as there, from after they left.
+    /// `left` rows have left since [`Eviction::Evict`] was said; `waiting` as there, from after they left.
     pub fn rows_have_left(
         &mut self,
         table: TableId,
@@ -76,13 +76,13 @@ impl Shortages {
     ) -> Outcome {
         let before = self.tables.get(&table);
         let in_vain = left == 0;
-        if in_vain && (waiting.is_none() || before.is_some_and(|shortage| shortage.in_vain)) {
+        if in_vain && (waiting.is_none() || before.is_some_and(|table| table.in_vain)) {
             self.tables.remove(&table);
             return Outcome::Exhausted;
         }
-        let rows = before.map_or(ROWS_AT_FIRST, |shortage| shortage.rows);
+        let rows = before.map_or(ROWS_AT_FIRST, |table| table.rows);
         let until = waiting.map_or(0, |epochs| *epochs.end());
-        self.tables.insert(table, Shortage { rows: rows.saturating_mul(4), until, in_vain });
+        self.tables.insert(table, OutOfMemoryTable { rows: rows.saturating_mul(4), until, in_vain });
         if in_vain { Outcome::TryLater } else { Outcome::TryNow }
     }
 
@@ -100,27 +100,27 @@ mod tests {
 
     #[test]
     fn rows_leave_again_when_what_they_left_is_free() {
-        let mut shortages = Shortages::default();
-        assert_eq!(shortages.relief(TABLE, None), Relief::Leave(64));
-        assert_eq!(shortages.rows_have_left(TABLE, 64, Some(7..=9)), Outcome::TryNow);
-        assert_eq!(shortages.relief(TABLE, Some(7..=9)), Relief::Wait);
+        let mut out_of_memory = OutOfMemory::default();
+        assert_eq!(out_of_memory.eviction(TABLE, None), Eviction::Evict(64));
+        assert_eq!(out_of_memory.rows_have_left(TABLE, 64, Some(7..=9)), Outcome::TryNow);
+        assert_eq!(out_of_memory.eviction(TABLE, Some(7..=9)), Eviction::Wait);
         // Others go on retiring: what is younger is not waited for.
-        assert_eq!(shortages.relief(TABLE, Some(9..=12)), Relief::Wait);
-        assert_eq!(shortages.relief(TABLE, Some(10..=12)), Relief::Leave(256));
-        assert_eq!(shortages.relief(TableId(4), Some(7..=9)), Relief::Leave(64));
-        shortages.is_over(TABLE);
-        assert_eq!(shortages.relief(TABLE, Some(7..=9)), Relief::Leave(64));
+        assert_eq!(out_of_memory.eviction(TABLE, Some(9..=12)), Eviction::Wait);
+        assert_eq!(out_of_memory.eviction(TABLE, Some(10..=12)), Eviction::Evict(256));
+        assert_eq!(out_of_memory.eviction(TableId(4), Some(7..=9)), Eviction::Evict(64));
+        out_of_memory.is_over(TABLE);
+        assert_eq!(out_of_memory.eviction(TABLE, Some(7..=9)), Eviction::Evict(64));
     }
 
     #[test]
     fn memory_is_exhausted_when_nothing_leaves_and_nothing_waits() {
-        let mut shortages = Shortages::default();
-        assert_eq!(shortages.rows_have_left(TABLE, 0, None), Outcome::Exhausted);
-        assert_eq!(shortages.rows_have_left(TABLE, 0, Some(7..=9)), Outcome::TryLater);
-        assert_eq!(shortages.relief(TABLE, Some(9..=20)), Relief::Wait);
-        assert_eq!(shortages.relief(TABLE, Some(10..=20)), Relief::Leave(256));
-        assert_eq!(shortages.rows_have_left(TABLE, 0, Some(10..=20)), Outcome::Exhausted);
+        let mut out_of_memory = OutOfMemory::default();
+        assert_eq!(out_of_memory.rows_have_left(TABLE, 0, None), Outcome::Exhausted);
+        assert_eq!(out_of_memory.rows_have_left(TABLE, 0, Some(7..=9)), Outcome::TryLater);
+        assert_eq!(out_of_memory.eviction(TABLE, Some(9..=20)), Eviction::Wait);
+        assert_eq!(out_of_memory.eviction(TABLE, Some(10..=20)), Eviction::Evict(256));
+        assert_eq!(out_of_memory.rows_have_left(TABLE, 0, Some(10..=20)), Outcome::Exhausted);
         // The next request begins from the start.
-        assert_eq!(shortages.relief(TABLE, None), Relief::Leave(64));
+        assert_eq!(out_of_memory.eviction(TABLE, None), Eviction::Evict(64));
     }
 }
