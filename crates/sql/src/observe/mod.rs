@@ -1,8 +1,8 @@
-//! What those who run a pod may know of a host: counts of transactions, a picture of the pod, statements.
+//! What those who run a pod may know of a host: counts of transactions, a snapshot of the pod, statements.
 //!
 //! ```text
 //!   workers ----> counts (each its own line)      \
-//!   worker 0 ---> the picture, four times a second  >---- system tables, /metrics, `liger status`
+//!   worker 0 ---> the snapshot, four times a second  >---- system tables, /metrics, `liger status`
 //!   sessions ---> counts of statements            /
 //! ```
 //!
@@ -11,9 +11,9 @@
 //!    rare.
 //! 2. Nobody decides anything by what is here: it may be a moment old, and torn between two counters.
 
-mod picture;
 mod render;
 mod statements;
+mod status;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use liger_engine::Conflict;
 use liger_engine::instance::{Wait, Waits};
 
-pub use picture::{HostPicture, LogPicture, MemoryPicture, Painter, Picture};
 pub use render::NAMES;
 pub use statements::{Counted, StatementFigures, Statements};
+pub use status::{HostStatus, LogStatus, MemoryStatus, StatusSnapshot, StatusWriter};
 
 use crate::error::SqlError;
 
@@ -51,7 +51,7 @@ pub struct Observed {
     conflicts: [AtomicU64; Conflict::ALL.len()],
     turns: AtomicU64,
     calls: AtomicU64,
-    picture: Mutex<Arc<Picture>>,
+    snapshot: Mutex<Arc<StatusSnapshot>>,
     waits: OnceLock<Waits>,
     first_port: OnceLock<u16>,
     statements: Statements,
@@ -64,7 +64,7 @@ impl Default for Observed {
             conflicts: Default::default(),
             turns: AtomicU64::new(0),
             calls: AtomicU64::new(0),
-            picture: Mutex::default(),
+            snapshot: Mutex::default(),
             waits: OnceLock::new(),
             first_port: OnceLock::new(),
             statements: Statements::default(),
@@ -133,12 +133,12 @@ impl Observed {
     }
 
     /// What the host saw of the pod last.
-    pub fn picture(&self) -> Arc<Picture> {
-        self.picture.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn snapshot(&self) -> Arc<StatusSnapshot> {
+        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn hang(&self, picture: Picture) {
-        *self.picture.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(picture);
+    fn keep(&self, snapshot: StatusSnapshot) {
+        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
     }
 
     /// What the transaction with this number waits for in the engine.

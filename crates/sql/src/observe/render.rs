@@ -66,7 +66,7 @@ impl Text {
 impl Observed {
     /// All figures.
     pub fn render(&self) -> String {
-        let picture = self.picture();
+        let snapshot = self.snapshot();
         let mut out = Text { text: String::new(), last: "" };
         out.put("liger_transactions_total", &[("outcome", &"committed")], self.committed());
         out.put("liger_transactions_total", &[("outcome", &"rolled_back")], self.rolled_back());
@@ -75,39 +75,39 @@ impl Observed {
         }
         out.put("liger_turns_total", &[], self.turns());
         out.put("liger_rows_visited_total", &[], self.rows_visited());
-        out.put("liger_parked_transactions", &[], picture.parked);
-        let [moved_in, moved_out, shared] = picture.moves;
+        out.put("liger_parked_transactions", &[], snapshot.parked);
+        let [moved_in, moved_out, shared] = snapshot.moves;
         out.put("liger_moves_total", &[("direction", &"in")], moved_in);
         out.put("liger_moves_total", &[("direction", &"out")], moved_out);
         out.put("liger_shared_rows", &[], shared);
-        out.put("liger_messages_total", &[], picture.messages);
-        out.put("liger_partitions_taken_over_total", &[], picture.taken_over);
-        for host in &picture.hosts {
+        out.put("liger_messages_total", &[], snapshot.messages);
+        out.put("liger_partitions_taken_over_total", &[], snapshot.taken_over);
+        for host in &snapshot.hosts {
             out.put("liger_host_up", &[("host", &host.host)], u8::from(host.silent_ms.is_some()));
         }
-        for host in &picture.hosts {
+        for host in &snapshot.hosts {
             out.put("liger_host_partitions", &[("host", &host.host)], host.partitions);
         }
-        for (host, ms) in picture.hosts.iter().filter_map(|host| Some((host.host, host.silent_ms?))) {
+        for (host, ms) in snapshot.hosts.iter().filter_map(|host| Some((host.host, host.silent_ms?))) {
             out.put("liger_host_silent_seconds", &[("host", &host)], ms / 1e3);
         }
-        out.put("liger_troubles", &[], picture.troubles.len());
-        for memory in &picture.memory {
+        out.put("liger_troubles", &[], snapshot.troubles.len());
+        for memory in &snapshot.memory {
             out.put("liger_memory_size_bytes", &[("region", &memory.region)], memory.size_bytes);
         }
-        for memory in &picture.memory {
+        for memory in &snapshot.memory {
             out.put("liger_memory_budget_bytes", &[("region", &memory.region)], memory.budget_bytes);
         }
-        for memory in &picture.memory {
+        for memory in &snapshot.memory {
             let region = ("region", &memory.region as &dyn Display);
             out.put("liger_memory_used_bytes", &[region, ("for", &"rows")], memory.row_bytes);
             out.put("liger_memory_used_bytes", &[region, ("for", &"index")], memory.index_bytes);
         }
-        for memory in &picture.memory {
+        for memory in &snapshot.memory {
             out.put("liger_memory_claimed_bytes", &[("region", &memory.region)], memory.claimed_bytes);
         }
-        out.put("liger_memory_retired", &[], picture.retired);
-        if let Some(log) = &picture.log {
+        out.put("liger_memory_retired", &[], snapshot.retired);
+        if let Some(log) = &snapshot.log {
             out.put("liger_log_epoch", &[], log.epoch);
             out.put("liger_log_durable_epoch", &[], log.durable_epoch);
             out.put("liger_log_lag_seconds", &[], log.lag_seconds);
@@ -126,16 +126,17 @@ impl Observed {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use super::super::{HostPicture, LogPicture, MemoryPicture, Picture};
+    use super::super::{HostStatus, LogStatus, MemoryStatus, StatusSnapshot};
     use super::*;
 
     #[test]
     fn every_figure_is_written() {
-        let host = HostPicture { silent_ms: Some(1.0), ..HostPicture::default() };
-        let memory = MemoryPicture { region: "sync", ..MemoryPicture::default() };
-        let (hosts, memory, log) = (vec![host], vec![memory], Some(LogPicture::default()));
-        let picture = Mutex::new(Arc::new(Picture { hosts, memory, log, ..Picture::default() }));
-        let text = Observed { picture, ..Observed::default() }.render();
+        let host = HostStatus { silent_ms: Some(1.0), ..HostStatus::default() };
+        let memory = MemoryStatus { region: "sync", ..MemoryStatus::default() };
+        let (hosts, memory, log) = (vec![host], vec![memory], Some(LogStatus::default()));
+        let snapshot =
+            Mutex::new(Arc::new(StatusSnapshot { hosts, memory, log, ..StatusSnapshot::default() }));
+        let text = Observed { snapshot, ..Observed::default() }.render();
         for (name, ..) in NAMES {
             let begins =
                 |line: &str| line.starts_with(&format!("{name} ")) || line.starts_with(&format!("{name}{{"));

@@ -13,7 +13,7 @@ use super::{Bell, Order, Running, Slots, lock};
 use crate::catalog::HostCatalog;
 use crate::catalog::change::Working;
 use crate::error::{Result, SqlError, SqlState};
-use crate::observe::Painter;
+use crate::observe::StatusWriter;
 use crate::storage::access::{Access, attempt, is_conflict};
 use crate::storage::garbage;
 use crate::storage::notices;
@@ -130,7 +130,7 @@ impl Attendant<'_> {
     ) -> Result<()> {
         let (mut busy_ns, mut sweep_ns, mut heard) = (0, 0, Heard::default());
         session.set_wait(Some(&NoWait));
-        let mut painter = Painter::new(session.host());
+        let mut status = StatusWriter::new(session.host());
         loop {
             if session.host().is_fenced() {
                 let message = "this host has been ruled out of the pod";
@@ -151,7 +151,7 @@ impl Attendant<'_> {
             order.into_iter().for_each(|order| self.obey(session, order));
             self.listen(session, &mut heard, false);
             let now_ns = session.cx().now_ns();
-            painter.paint(session, now_ns, self.slots.observed());
+            status.write(session, now_ns, self.slots.observed());
             if is_busy {
                 busy_ns = now_ns;
             }

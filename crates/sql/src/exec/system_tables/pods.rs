@@ -38,24 +38,24 @@ pub(super) fn hosts(observed: &Observed) -> Vec<Row> {
             "partitions",
         ],
     );
-    let picture = observed.picture();
-    let row = |host: &crate::observe::HostPicture| {
+    let snapshot = observed.snapshot();
+    let row = |host: &crate::observe::HostStatus| {
         maker.row([
             Value::Int4(host.host.into()),
             Value::text(host.state.as_str()),
             Value::Int4(host.incarnation.into()),
-            Value::Bool(host.host == picture.me),
+            Value::Bool(host.host == snapshot.me),
             if host.process == 0 { Value::Null } else { Value::Int4(host.process.cast_signed()) },
             host.port.map_or(Value::Null, |port| Value::Int4(port.into())),
-            big(picture.lease_ms),
+            big(snapshot.lease_ms),
             host.silent_ms.map_or(Value::Null, Value::Float8),
             optional(host.durable_epoch),
-            optional(picture.log.as_ref().map(|log| log.epoch)),
+            optional(snapshot.log.as_ref().map(|log| log.epoch)),
             host.log_state.map_or(Value::Null, Value::text),
             Value::Int4(host.partitions.into()),
         ])
     };
-    picture.hosts.iter().map(row).collect()
+    snapshot.hosts.iter().map(row).collect()
 }
 
 pub(super) fn memory(observed: &Observed) -> Vec<Row> {
@@ -72,8 +72,8 @@ pub(super) fn memory(observed: &Observed) -> Vec<Row> {
             "retired",
         ],
     );
-    let picture = observed.picture();
-    let row = |memory: &crate::observe::MemoryPicture| {
+    let snapshot = observed.snapshot();
+    let row = |memory: &crate::observe::MemoryStatus| {
         maker.row([
             Value::text(memory.region),
             big(memory.size_bytes),
@@ -82,10 +82,10 @@ pub(super) fn memory(observed: &Observed) -> Vec<Row> {
             big(memory.row_bytes),
             big(memory.index_bytes),
             big(memory.claimed_bytes),
-            big(picture.retired),
+            big(snapshot.retired),
         ])
     };
-    picture.memory.iter().map(row).collect()
+    snapshot.memory.iter().map(row).collect()
 }
 
 pub(super) fn tables(look: &Look<'_>, observed: &Observed) -> Result<Vec<Row>> {
@@ -103,7 +103,7 @@ pub(super) fn tables(look: &Look<'_>, observed: &Observed) -> Result<Vec<Row>> {
             "index_bytes",
         ],
     );
-    let (store, me) = (look.system.store, observed.picture().me);
+    let (store, me) = (look.system.store, observed.snapshot().me);
     let mut rows = Vec::new();
     for table in look.tables() {
         let census = store.census(table.oid)?;
@@ -143,19 +143,19 @@ pub(super) fn activity(observed: &Observed) -> Vec<Row> {
             "troubles",
         ],
     );
-    let picture = observed.picture();
-    let (log, [moved_in, moved_out, shared]) = (picture.log.as_ref(), picture.moves);
-    let troubles = picture.troubles.join("; ");
+    let snapshot = observed.snapshot();
+    let (log, [moved_in, moved_out, shared]) = (snapshot.log.as_ref(), snapshot.moves);
+    let troubles = snapshot.troubles.join("; ");
     vec![maker.row([
-        Value::Int4(picture.me.into()),
+        Value::Int4(snapshot.me.into()),
         big(observed.committed()),
         big(observed.rolled_back()),
         big(observed.conflicts().map(|(_, count)| count).sum()),
         big(moved_in),
         big(moved_out),
         big(shared),
-        big(picture.messages),
-        big(picture.taken_over),
+        big(snapshot.messages),
+        big(snapshot.taken_over),
         optional(log.map(|log| log.appended_bytes)),
         optional(log.map(|log| log.held_bytes)),
         log.map_or(Value::Null, |log| Value::Float8(log.lag_seconds)),

@@ -1,4 +1,5 @@
-//! The pod as a host sees it: worker 0 paints it a few times a second, whoever asks looks at the last one.
+//! The pod as a host sees it: worker 0 takes a snapshot a few times a second, whoever asks looks at the last
+//! one.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -10,14 +11,14 @@ use liger_pod::membership::{self, Observer};
 
 use super::Observed;
 
-/// Time between two pictures.
+/// Time between two snapshots.
 const EVERY_NS: u64 = 250_000_000;
 /// Moments of the log that are remembered, to say how long ago something was written.
 const MOMENTS: usize = 256;
 
 /// A host.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct HostPicture {
+pub struct HostStatus {
     /// Its number.
     pub host: u8,
     /// Where it is in its life.
@@ -40,7 +41,7 @@ pub struct HostPicture {
 
 /// One of the two regions of shared memory, as the whole pod uses it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct MemoryPicture {
+pub struct MemoryStatus {
     /// `sync` or `data`.
     pub region: &'static str,
     /// Its bytes.
@@ -57,7 +58,7 @@ pub struct MemoryPicture {
 
 /// A host's log.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LogPicture {
+pub struct LogStatus {
     /// The pod's epoch.
     pub epoch: u64,
     /// Up to which epoch the logs of all members are on storage.
@@ -78,15 +79,15 @@ pub struct LogPicture {
 
 /// What a host sees.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Picture {
+pub struct StatusSnapshot {
     /// Its number.
     pub me: u8,
     /// How long a host may be silent before the others take it for dead, milliseconds.
     pub lease_ms: u64,
     /// All hosts that the pod may have.
-    pub hosts: Vec<HostPicture>,
+    pub hosts: Vec<HostStatus>,
     /// The two regions.
-    pub memory: Vec<MemoryPicture>,
+    pub memory: Vec<MemoryStatus>,
     /// Memory that this host has retired and cannot give back yet: how many pieces.
     pub retired: u64,
     /// Rows that this host moved into shared memory, and out of it; those that are shared now.
@@ -98,39 +99,39 @@ pub struct Picture {
     /// Partitions of dead hosts that it took over.
     pub taken_over: u64,
     /// Its log, if the pod keeps one.
-    pub log: Option<LogPicture>,
+    pub log: Option<LogStatus>,
     /// What it cannot do at present, and why.
     pub troubles: Vec<String>,
 }
 
-/// Paints.
-pub struct Painter {
+/// Takes the snapshots.
+pub struct StatusWriter {
     observer: Observer,
-    painted_ns: Option<u64>,
+    written_ns: Option<u64>,
     /// Epochs and when they were seen first.
     moments: VecDeque<(u64, u64)>,
     /// Where the valid checkpoint begins, and since when it does.
     checkpoint: (u64, u64),
 }
 
-impl Painter {
+impl StatusWriter {
     /// Of a host that has joined.
     pub fn new(host: &RowHost) -> Self {
         let observer = Observer::new(host.plan());
-        Self { observer, painted_ns: None, moments: VecDeque::new(), checkpoint: (0, 0) }
+        Self { observer, written_ns: None, moments: VecDeque::new(), checkpoint: (0, 0) }
     }
 
-    /// Paints if it is time to.
-    pub(crate) fn paint<F: Fabric>(&mut self, session: &RowSession<'_, F>, now_ns: u64, on: &Observed) {
-        if self.painted_ns.is_some_and(|last| now_ns - last < EVERY_NS) {
+    /// Takes a snapshot if it is time to.
+    pub(crate) fn write<F: Fabric>(&mut self, session: &RowSession<'_, F>, now_ns: u64, on: &Observed) {
+        if self.written_ns.is_some_and(|last| now_ns - last < EVERY_NS) {
             return;
         }
         let (cx, host) = (session.cx(), session.host());
         on.waits.get_or_init(|| host.waits().clone());
-        self.painted_ns = Some(now_ns);
+        self.written_ns = Some(now_ns);
         let moves = host.rows().moves();
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        on.hang(Picture {
+        on.keep(StatusSnapshot {
             me: host.id().0,
             lease_ms: host.plan().config().lease_ns / 1_000_000,
             hosts: self.hosts(cx, host, on.first_port.get().copied()),
@@ -145,16 +146,16 @@ impl Painter {
         });
     }
 
-    fn hosts<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost, first_port: Option<u16>) -> Vec<HostPicture> {
+    fn hosts<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost, first_port: Option<u16>) -> Vec<HostStatus> {
         // Damaged memory shows in other places; here it is a pod without hosts.
         let views = self.observer.observe(cx).unwrap_or_default();
         let epochs = host.log().map(|_| liger_engine::log::epoch::durable_epochs(cx, host.plan()));
         let states = host.log().map(|_| liger_engine::log::states(cx, host.plan()));
-        let picture = |view: &membership::HostView| {
+        let snapshot = |view: &membership::HostView| {
             let number = view.slot.host;
             let owned = host.plan().partitions().filter(|partition| host.owner(*partition) == number);
             let durable = epochs.as_ref().and_then(|epochs| epochs[usize::from(number.0)]);
-            HostPicture {
+            HostStatus {
                 host: number.0,
                 state: view.slot.state.to_string(),
                 incarnation: view.slot.incarnation,
@@ -166,10 +167,10 @@ impl Painter {
                 partitions: owned.count() as u16,
             }
         };
-        views.iter().map(picture).collect()
+        views.iter().map(snapshot).collect()
     }
 
-    fn log<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost, now_ns: u64) -> Option<LogPicture> {
+    fn log<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost, now_ns: u64) -> Option<LogStatus> {
         let log = host.log()?;
         let epoch = log.clock().now(cx);
         let durable_epoch = log.pod_durable(cx, membership::members(cx, host.plan()));
@@ -186,7 +187,7 @@ impl Painter {
             self.checkpoint = (begin, now_ns);
         }
         let seconds = |since_ns: u64| (now_ns - since_ns) as f64 / 1e9;
-        Some(LogPicture {
+        Some(LogStatus {
             epoch,
             durable_epoch,
             lag_seconds: self.moments.front().map_or(0.0, |(_, since)| seconds(*since)),
@@ -199,9 +200,9 @@ impl Painter {
     }
 }
 
-fn memory<F: Fabric>(cx: &Cx<F>, host: &RowHost) -> Vec<MemoryPicture> {
+fn memory<F: Fabric>(cx: &Cx<F>, host: &RowHost) -> Vec<MemoryStatus> {
     let (usage, budget, config) = (host.usage(cx), host.rows().budget(), host.plan().config());
-    let sync = MemoryPicture {
+    let sync = MemoryStatus {
         region: "sync",
         size_bytes: config.hwcc_bytes,
         budget_bytes: budget.hwcc_bytes,
@@ -209,7 +210,7 @@ fn memory<F: Fabric>(cx: &Cx<F>, host: &RowHost) -> Vec<MemoryPicture> {
         index_bytes: usage.mapping_bytes,
         claimed_bytes: usage.word_chunk_bytes,
     };
-    let data = MemoryPicture {
+    let data = MemoryStatus {
         region: "data",
         size_bytes: config.cxl_bytes,
         budget_bytes: budget.cxl_bytes,
