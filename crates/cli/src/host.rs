@@ -423,7 +423,7 @@ impl<M: HostMemory> Serving<M> {
     }
 
     fn benched(&mut self) -> Benched<'_, RowHost, M> {
-        Benched { crew: self.host.crew(), job: &self.job }
+        Benched { group: self.host.group(), job: &self.job }
     }
 
     fn sync(&mut self) -> Result<Answer, String> {

@@ -80,24 +80,24 @@ use crate::tables::schema::TableSchema;
 use crate::txn::{TableId, TxnError};
 
 mod checkpoint;
-mod crew;
 mod error;
 mod eye;
-mod heart;
+mod heartbeat;
 pub mod storage;
 mod watch;
+mod worker_group;
 
 use checkpoint::SharedCheckpointer;
-use crew::Fuse;
 use eye::Eye;
-use heart::Heart;
+use heartbeat::Heartbeat;
+use worker_group::Fuse;
 
 pub use checkpoint::CheckpointDesk;
-pub use crew::{Borrowing, Crew};
 pub use error::DbError;
 pub use liger_fabric::SyncMode;
 pub use storage::{DataDirectory, HostStorage, StorageError};
 pub use watch::{LogPoint, LogWatch};
+pub use worker_group::{Borrowing, WorkerGroup};
 
 /// A pod in this process's address space. Cheap to clone.
 #[derive(Clone)]
@@ -242,7 +242,7 @@ impl Pod {
         let joining = membership::join(&cx, &self.plan, cx.process())?;
         // Only pods with logs take a silent host for dead.
         let stored = options.storage.is_some();
-        let heart = stored.then(|| Heart::start(&memory, &self.plan, &joining, options.seed));
+        let heartbeat = stored.then(|| Heartbeat::start(&memory, &self.plan, &joining, options.seed));
         (options.waits_for)("the self-test of the memory with another host");
         let tested = joining.self_test(&cx, &options.self_test).map_err(DbError::from);
         (options.waits_for)("the end of its last log to be on storage");
@@ -254,7 +254,7 @@ impl Pod {
         let log = match tested.and_then(|_| Ok(options.storage.as_ref().map(begin).transpose()?)) {
             Ok(log) => log,
             Err(failed) => {
-                drop(heart);
+                drop(heartbeat);
                 // The failure is what counts; that the number could not be given back as well shows in the
                 // pod.
                 let _ = joining.abandon(&cx);
@@ -273,11 +273,15 @@ impl Pod {
         let member = joining.finish(&cx)?;
         (options.waits_for)("room for its indexes");
         let engine = RowHost::new(&cx, &self.plan, self.catalog.clone(), member, engine_options)?;
-        assert_eq!((engine.id(), checkpointer.is_some()), (host, heart.is_some()), "a host with all of it");
+        assert_eq!(
+            (engine.id(), checkpointer.is_some()),
+            (host, heartbeat.is_some()),
+            "a host with all of it"
+        );
         let engine = Arc::new(engine);
-        heart.iter().for_each(|heart| heart.serve(&engine));
+        heartbeat.iter().for_each(|heartbeat| heartbeat.serve(&engine));
         let shipped = engine.clone();
-        let crew = Crew::start(self.clone(), memory.clone(), engine.clone(), options.seed);
+        let group = WorkerGroup::start(self.clone(), memory.clone(), engine.clone(), options.seed);
         let ship = move |cx: &_| {
             let _fuse = Fuse(&*shipped);
             shipped.ship(cx)
@@ -302,7 +306,7 @@ impl Pod {
                 shipper: Service::start(&memory, SERVICE_WORKER, options.seed, Some(log_bell), ship),
             }
         });
-        Ok(Host { crew, storing, heart })
+        Ok(Host { group, storing, heartbeat })
     }
 
     /// Joins as host `host` with an engine of the caller's, which `make` makes once the host is a member;
@@ -318,7 +322,7 @@ impl Pod {
         seed: u64,
         over: impl FnOnce(NativeHost) -> M,
         make: impl FnOnce(&Cx<M::View>, &Plan, Arc<Catalog>, Member) -> Result<E, TxnError>,
-    ) -> Result<Crew<E, M>, DbError> {
+    ) -> Result<WorkerGroup<E, M>, DbError> {
         let memory = over(NativeHost::new(self.mapping.clone(), self.plan.config().sync_mode, host));
         assert_eq!(memory.host(), host, "the memory is another host's");
         let cx = memory.cx(SERVICE_WORKER, seed);
@@ -329,7 +333,7 @@ impl Pod {
             return Err(failed.into());
         }
         let engine = make(&cx, &self.plan, self.catalog.clone(), joining.finish(&cx)?)?;
-        Ok(Crew::start(self.clone(), memory, Arc::new(engine), seed))
+        Ok(WorkerGroup::start(self.clone(), memory, Arc::new(engine), seed))
     }
 
     /// What all hosts of a pod with these files agree on; `pod` is the number of a new pod.
@@ -381,10 +385,10 @@ impl JoinOptions {
 
 /// One host of a pod, in this process. It answers the others until it leaves.
 pub struct Host<M: HostMemory = NativeHost> {
-    crew: Crew<RowHost, M>,
+    group: WorkerGroup<RowHost, M>,
     storing: Option<Storing>,
     /// Shows that this process lives, whatever keeps the others from doing so.
-    heart: Option<Heart>,
+    heartbeat: Option<Heartbeat>,
 }
 
 /// What a host with a log and checkpoints has running. They use no worker's number in shared memory.
@@ -421,27 +425,27 @@ impl<M: HostMemory> Rows<'_, M> {
 impl<M: HostMemory> Host<M> {
     /// This host's number.
     pub fn id(&self) -> HostId {
-        self.crew.engine.id()
+        self.group.engine.id()
     }
 
     /// The host's workers and its engine.
-    pub fn crew(&mut self) -> &mut Crew<RowHost, M> {
-        &mut self.crew
+    pub fn group(&mut self) -> &mut WorkerGroup<RowHost, M> {
+        &mut self.group
     }
 
     /// The pod.
     pub fn pod(&self) -> &Pod {
-        &self.crew.pod
+        &self.group.pod
     }
 
     /// The host's way to the pod's memory.
     pub fn memory(&self) -> &M {
-        &self.crew.memory
+        &self.group.memory
     }
 
     /// The row engine below.
     pub fn engine(&self) -> &RowHost {
-        &self.crew.engine
+        &self.group.engine
     }
 
     /// Which thread that keeps this host in the pod has panicked, and what it said, if one has. The host is
@@ -455,7 +459,7 @@ impl<M: HostMemory> Host<M> {
             ]
         });
         let mut all = storing.map(|(name, it)| Some(format!("the {name} has panicked: {}", it.failure()?)));
-        all.find_map(|failure| failure).or_else(|| self.crew.failure())
+        all.find_map(|failure| failure).or_else(|| self.group.failure())
     }
 
     /// Runs `work` on `workers` threads, each with its own session, and waits for all of them; results come
@@ -468,7 +472,7 @@ impl<M: HostMemory> Host<M> {
         workers: u8,
         work: impl Fn(&mut RowSession<'_, M::View>) -> T + Sync,
     ) -> Vec<Result<T, WorkerPanicked>> {
-        self.crew.run(workers, |_, session| work(session))
+        self.group.run(workers, |_, session| work(session))
     }
 
     /// Lends these workers to threads of their own that run steps of more transactions than there are workers
@@ -480,13 +484,13 @@ impl<M: HostMemory> Host<M> {
     /// # Panics
     /// If the pod was not configured for so many workers, or 0 is one of them.
     pub fn lend(&mut self, workers: Range<u8>) -> (Borrowing<M>, Vec<WorkerToken>) {
-        self.crew.lend(workers)
+        self.group.lend(workers)
     }
 
     /// Wakes whoever answers other hosts here, if it sleeps ([`RowSession::doze`]); from any thread.
     pub fn waker(&self) -> impl Fn() + Send + Sync + 'static {
-        let (memory, seed) = (self.crew.memory.clone(), self.crew.seed);
-        let mail = bell(self.crew.pod.plan(), self.id(), Bell::Work);
+        let (memory, seed) = (self.group.memory.clone(), self.group.seed);
+        let mail = bell(self.group.pod.plan(), self.id(), Bell::Work);
         move || {
             let cx = memory.cx(SERVICE_WORKER, seed);
             cx.fence();
@@ -496,7 +500,7 @@ impl<M: HostMemory> Host<M> {
 
     /// Runs `work` on the calling thread, as the host's only worker.
     pub fn alone<T>(&mut self, work: impl FnOnce(&mut RowSession<'_, M::View>) -> T) -> T {
-        self.crew.alone(|_, session| work(session))
+        self.group.alone(|_, session| work(session))
     }
 
     /// Fills this host's partitions before the pod is used, without locks or transactions. Returns how many
@@ -505,10 +509,10 @@ impl<M: HostMemory> Host<M> {
     /// # Errors
     /// The first of `fill`.
     pub fn load<E>(&mut self, fill: impl FnOnce(&mut Rows<'_, M>) -> Result<(), E>) -> Result<u64, E> {
-        let _rest = self.crew.service.rest();
-        let cx = self.crew.memory.cx(SERVICE_WORKER, self.crew.seed);
-        let session = RowSession::new(&cx, &self.crew.engine);
-        let mut rows = Rows { loader: Loader::new(&self.crew.engine), session, put: 0 };
+        let _rest = self.group.service.rest();
+        let cx = self.group.memory.cx(SERVICE_WORKER, self.group.seed);
+        let session = RowSession::new(&cx, &self.group.engine);
+        let mut rows = Rows { loader: Loader::new(&self.group.engine), session, put: 0 };
         fill(&mut rows)?;
         rows.loader.finish(&cx);
         Ok(rows.put)
@@ -527,7 +531,7 @@ impl<M: HostMemory> Host<M> {
     ) -> Result<Loaded, DbError> {
         assert!(workers > 0, "somebody reads the files");
         let directories = data.look_all()?;
-        let engine = self.crew.engine.clone();
+        let engine = self.group.engine.clone();
         let loading = Loading::new(plan, &*engine);
         let worked = self.run(workers, |session| loading.work(session.cx(), &directories));
         for worker in worked {
@@ -545,10 +549,10 @@ impl<M: HostMemory> Host<M> {
     /// If a file is missing or damaged.
     pub fn recover_replicas(&mut self, data: &DataDirectory) -> Result<u64, DbError> {
         let directories = data.look_all()?;
-        let _rest = self.crew.service.rest();
-        let cx = self.crew.memory.cx(SERVICE_WORKER, self.crew.seed);
+        let _rest = self.group.service.rest();
+        let cx = self.group.memory.cx(SERVICE_WORKER, self.group.seed);
         let identity = data.identity();
-        let rows = recovery::load_replicas(&cx, &*self.crew.engine, &directories, &identity)?;
+        let rows = recovery::load_replicas(&cx, &*self.group.engine, &directories, &identity)?;
         self.rows_are_whole();
         Ok(rows)
     }
@@ -565,12 +569,12 @@ impl<M: HostMemory> Host<M> {
         if let Some(Storing { checkpointer, turns, eye, shipper }) = self.storing {
             // A checkpoint under way is given up: it may wait for the log. Whoever has ordered it is told.
             drop(turns);
-            drop(checkpointer.lock(&self.crew.memory.cx(SERVICE_WORKER, self.crew.seed)).take());
+            drop(checkpointer.lock(&self.group.memory.cx(SERVICE_WORKER, self.group.seed)).take());
             drop(eye);
             drop(shipper);
         }
-        let plan = self.crew.pod.plan.clone();
-        let (engine, cx) = self.crew.dismiss();
+        let plan = self.group.pod.plan.clone();
+        let (engine, cx) = self.group.dismiss();
         if let Some(log) = engine.log() {
             log.drain(&cx, || engine.members(&cx))?;
             log.close(&cx, engine.members(&cx))?;
@@ -583,7 +587,7 @@ impl<M: HostMemory> Host<M> {
         }
         // Last of all, for a log may take longer than a lease; and before the number is another
         // incarnation's.
-        drop(self.heart);
+        drop(self.heartbeat);
         let engine = Arc::into_inner(engine).expect("only the service shared it");
         Ok(engine.leave(&cx)?)
     }

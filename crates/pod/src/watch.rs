@@ -182,7 +182,7 @@ pub struct Watch {
     plan: Plan,
     me: Slot,
     /// Heartbeats.
-    hearts: [Seen; MAX_HOSTS],
+    heartbeats: [Seen; MAX_HOSTS],
     /// How often others have looked.
     looks: [Seen; MAX_HOSTS],
     looked_ns: u64,
@@ -202,7 +202,7 @@ impl Watch {
         Self {
             plan: plan.clone(),
             me,
-            hearts: [Seen::default(); MAX_HOSTS],
+            heartbeats: [Seen::default(); MAX_HOSTS],
             looks: [Seen::default(); MAX_HOSTS],
             looked_ns: cx.now_ns(),
             lateness: Lateness::default(),
@@ -258,26 +258,26 @@ impl Watch {
         let (mut ended, mut silent) = (None, Vec::new());
         for host in self.plan.hosts().filter(|host| *host != self.me.host) {
             let slot = Slot::load(cx, &self.plan, host)?;
-            let (heart, looks) =
-                (&mut self.hearts[usize::from(host.0)], &mut self.looks[usize::from(host.0)]);
+            let (heartbeat, looks) =
+                (&mut self.heartbeats[usize::from(host.0)], &mut self.looks[usize::from(host.0)]);
             looks.look(cx.load(membership::looks_word(&self.plan, host)), passed_ns);
-            heart.look(membership::heartbeat_of(cx, &self.plan, host), passed_ns);
+            heartbeat.look(membership::heartbeat_of(cx, &self.plan, host), passed_ns);
             if !is_watched(slot.state) {
-                heart.still_ns = 0;
+                heartbeat.still_ns = 0;
                 continue;
             }
-            let heart = *heart;
-            if (doubts || heart.still_ns > lease_ns / 4) && self.has_ended(cx, slot)? {
+            let heartbeat = *heartbeat;
+            if (doubts || heartbeat.still_ns > lease_ns / 4) && self.has_ended(cx, slot)? {
                 ended = ended.or(Some((slot, Reason::Ended)));
-            } else if heart.still_ns > patience_ns {
-                cx.store(self.plan.suspicion(host, self.me.host), heart.word);
-                silent.push((slot, heart));
+            } else if heartbeat.still_ns > patience_ns {
+                cx.store(self.plan.suspicion(host, self.me.host), heartbeat.word);
+                silent.push((slot, heartbeat));
             }
         }
         let mut dead = ended;
-        for (slot, heart) in silent.iter().filter(|_| ended.is_none()) {
-            let us = u32::try_from(heart.still_ns / 1000).unwrap_or(u32::MAX);
-            let agreed = self.agreed(cx, slot.host, heart.word, patience_ns)?;
+        for (slot, heartbeat) in silent.iter().filter(|_| ended.is_none()) {
+            let us = u32::try_from(heartbeat.still_ns / 1000).unwrap_or(u32::MAX);
+            let agreed = self.agreed(cx, slot.host, heartbeat.word, patience_ns)?;
             dead = dead.or(agreed.map(|agreed| (*slot, Reason::Silent { us, agreed })));
         }
         let Some((Slot { host, incarnation, .. }, reason)) = dead else { return Ok(()) };

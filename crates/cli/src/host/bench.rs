@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use liger_engine::db::Crew;
+use liger_engine::db::WorkerGroup;
 use liger_engine::protocol::HostEngine;
 use liger_engine::{Session, TableId, TxnError};
 use liger_fabric::native::HostMemory;
@@ -43,7 +43,7 @@ pub const PROCESSOR_NS: &str = "workers_processor_ns";
 
 /// A host's engine and workers, and what is run on them.
 pub(super) struct Benched<'a, E: HostEngine, M: HostMemory> {
-    pub(super) crew: &'a mut Crew<E, M>,
+    pub(super) group: &'a mut WorkerGroup<E, M>,
     pub(super) job: &'a Job,
 }
 
@@ -73,7 +73,7 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
 
     /// This host's partitions: those that it had in a new pod, whoever owns them by now.
     fn partitions(&self) -> Vec<u16> {
-        let engine = self.crew.engine();
+        let engine = self.group.engine();
         let is_ours = |p: &u16| p % u16::from(self.job.hosts) == u16::from(engine.id().0);
         (0..engine.partition_count()).filter(is_ours).collect()
     }
@@ -81,8 +81,8 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
     /// Fills the partitions, each worker its share; replicated tables are the first one's.
     fn load<B: Benchmark>(&mut self, benchmark: &B) -> Result<Answer, String> {
         let (workers, partitions) = (self.job.workers, self.partitions());
-        let (total, host) = (AtomicU64::new(0), self.crew.shared_engine());
-        let loaded = self.crew.run(workers, |cx, _| {
+        let (total, host) = (AtomicU64::new(0), self.group.shared_engine());
+        let loaded = self.group.run(workers, |cx, _| {
             let (me, put) = (cx.worker().0, Cell::new(0u64));
             host.load(cx, |rows| {
                 let mut emit = |table, row: &_| {
@@ -112,18 +112,18 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
 
     /// Makes the host's rows of these tables ready for others.
     pub(super) fn share(&mut self, tables: &[TableId]) -> Result<Answer, String> {
-        let host = self.crew.shared_engine();
-        let shared = self.crew.alone(|cx, _| host.share(cx, tables, 1.0));
+        let host = self.group.shared_engine();
+        let shared = self.group.alone(|cx, _| host.share(cx, tables, 1.0));
         shared.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())
     }
 
     /// Runs the workload, all workers of the pod from one moment on.
     pub(super) fn run<B: Benchmark>(&mut self, benchmark: &B, seconds: f64) -> (WorkerStats, EngineFigures) {
-        let (own, job, host) = (self.partitions(), self.job, self.crew.shared_engine());
+        let (own, job, host) = (self.partitions(), self.job, self.group.shared_engine());
         let watch = job.watched.then(|| Arc::new(Watch::new(B::Worker::EFFECTS)));
         let _reporter = watch.clone().map(Reporter::start);
-        let start = self.crew.pod().plan().counter(START_COUNTER);
-        let ran = self.crew.run(job.workers, |cx, session| {
+        let start = self.group.pod().plan().counter(START_COUNTER);
+        let ran = self.group.run(job.workers, |cx, session| {
             let worker = benchmark.worker(place_of(job, &own, cx.worker()));
             cx.fetch_add(start, 1);
             while cx.load(start) < job.all_workers() {
@@ -146,7 +146,7 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
     fn run_one<B: Benchmark>(&mut self, benchmark: &B) {
         let (own, job) = (self.partitions(), self.job);
         let length = Length::Transactions { warm_up: 0, measured: 1 };
-        let ran = self.crew.run(job.workers, |cx, session| {
+        let ran = self.group.run(job.workers, |cx, session| {
             let worker = benchmark.worker(place_of(job, &own, cx.worker()));
             run_worker(cx, session, &worker, &RunConfig { length, ..config_of(job, None) });
         });
@@ -156,8 +156,8 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
 
     /// Lets mail and reclamation come to rest.
     pub(super) fn quiesce(&mut self) -> Answer {
-        let (host, memory) = (self.crew.shared_engine(), self.crew.memory().clone());
-        self.crew.alone(|cx, _| {
+        let (host, memory) = (self.group.shared_engine(), self.group.memory().clone());
+        self.group.alone(|cx, _| {
             let mut backlog = usize::MAX;
             for _ in 0..QUIESCE_ROUNDS {
                 let handled = host.stand_in(cx);
@@ -175,17 +175,17 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
 
     /// Checks the engine's invariants.
     pub(super) fn check(&mut self) -> Result<Answer, String> {
-        let host = self.crew.shared_engine();
-        let found = self.crew.alone(|cx, _| host.problems(cx));
-        let complaint = self.crew.memory().complaint();
+        let host = self.group.shared_engine();
+        let found = self.group.alone(|cx, _| host.problems(cx));
+        let complaint = self.group.memory().complaint();
         let found = found.map(|problems| problems.into_iter().chain(complaint).collect());
         found.map(|problems| Answer::Checked { problems }).map_err(|error| format!("checking: {error}"))
     }
 
     /// Hands over all rows of a table.
     pub(super) fn dump(&mut self, table: TableId) -> Result<Answer, String> {
-        let host = self.crew.shared_engine();
-        self.crew.alone(|cx, _| {
+        let host = self.group.shared_engine();
+        self.group.alone(|cx, _| {
             let mut rows = Vec::with_capacity(DUMP_BYTES + 4096);
             let hand_over = |rows: &mut Vec<u8>| {
                 tell_with(&Answer::Rows { bytes: rows.len() }, rows);

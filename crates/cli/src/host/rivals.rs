@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use liger_engine::db::{Crew, DbError, Pod};
+use liger_engine::db::{DbError, Pod, WorkerGroup};
 use liger_engine::protocol::Rival;
 use liger_fabric::HostId;
 use liger_fabric::native::{HostMemory, NativeHost};
@@ -24,24 +24,24 @@ use crate::orders::{Orders, tell};
 pub(super) fn serve<E: Counted + Rival, M: HostMemory>(
     orders: &Orders,
     job: &Job,
-    joined: Result<Crew<E, M>, DbError>,
+    joined: Result<WorkerGroup<E, M>, DbError>,
 ) -> Result<ExitCode, Failure> {
-    let mut crew = match joined {
-        Ok(crew) => crew,
+    let mut group = match joined {
+        Ok(group) => group,
         Err(error) => return fail(&error.to_string(), true),
     };
     tell(&Answer::Done);
     while let Ok(order) = orders.next() {
         if order == Order::Leave {
-            crew.leave().map_err(|error| Failure::Broken(error.to_string()))?;
+            group.leave().map_err(|error| Failure::Broken(error.to_string()))?;
             tell(&Answer::Done);
             break;
         }
-        let carried_out = Benched { crew: &mut crew, job }.carry_out(&job.bench, order);
-        if let Some(failure) = crew.failure() {
+        let carried_out = Benched { group: &mut group, job }.carry_out(&job.bench, order);
+        if let Some(failure) = group.failure() {
             return fail(&failure, false);
         }
-        if crew.engine().is_fenced() {
+        if group.engine().is_fenced() {
             return fail("the pod has declared this host dead", false);
         }
         match carried_out {
@@ -62,7 +62,7 @@ pub(super) fn join_partitioned<M: HostMemory>(
     job: &Job,
     shape: Shape,
     over: impl FnOnce(NativeHost) -> M,
-) -> Result<Crew<PartHost, M>, DbError> {
+) -> Result<WorkerGroup<PartHost, M>, DbError> {
     let Shape { protocol, gaps, await_writes, route } = shape;
     let engine = partitioned::Options { protocol, gaps, await_writes, route, history: None, log: None };
     let options = PartitionedOptions { engine, self_test: SELF_TEST, seed: seed_of(job) };
@@ -75,7 +75,7 @@ pub(super) fn join_shm<M: HostMemory>(
     job: &Job,
     shape: ShmShape,
     over: impl FnOnce(NativeHost) -> M,
-) -> Result<Crew<ShmHost, M>, DbError> {
+) -> Result<WorkerGroup<ShmHost, M>, DbError> {
     let engine = shm::Options { gaps: shape.gaps, ..shm::Options::new() };
     let options = ShmOptions { engine, self_test: SELF_TEST, seed: seed_of(job) };
     shm::join(&open(memory, job)?, host, options, over)

@@ -34,8 +34,8 @@ impl<M: HostMemory> Host<M> {
     /// If the host has no storage.
     pub fn checkpoint_desk(&self) -> Result<CheckpointDesk<M>, DbError> {
         let checkpointer = self.storing.as_ref().ok_or(DbError::NoStorage)?.checkpointer.clone();
-        let bell = bell(self.crew.pod.plan(), self.id(), Bell::Checkpoint);
-        Ok(CheckpointDesk { memory: self.crew.memory.clone(), checkpointer, bell, seed: self.crew.seed })
+        let bell = bell(self.group.pod.plan(), self.id(), Bell::Checkpoint);
+        Ok(CheckpointDesk { memory: self.group.memory.clone(), checkpointer, bell, seed: self.group.seed })
     }
 
     /// Puts an image of all rows of this host next to its log, while its workers and other hosts go on;

@@ -8,7 +8,7 @@ use liger_fabric::native::{DeathWatch, HostMemory, Nudge, Service, process};
 use liger_pod::plan::Plan;
 use liger_pod::watch;
 
-use super::crew::Fuse;
+use super::worker_group::Fuse;
 use crate::row::RowHost;
 
 /// The detector, and what wakes it; both end when this is dropped.

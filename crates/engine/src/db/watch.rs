@@ -33,9 +33,9 @@ pub struct LogWatch<M: HostMemory> {
 impl<M: HostMemory> Host<M> {
     /// This host's log, for whoever only looks.
     pub fn log_watch(&self) -> LogWatch<M> {
-        let crew = &self.crew;
-        let plan = crew.pod.plan().clone();
-        LogWatch { memory: crew.memory.clone(), engine: crew.engine.clone(), plan, seed: crew.seed }
+        let group = &self.group;
+        let plan = group.pod.plan().clone();
+        LogWatch { memory: group.memory.clone(), engine: group.engine.clone(), plan, seed: group.seed }
     }
 }
 

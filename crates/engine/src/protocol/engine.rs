@@ -149,7 +149,7 @@ pub trait HostEngine: Send + Sync + 'static {
     /// What this host still has to get rid of before it is at rest: memory that was retired, mail.
     fn backlog<F: Fabric>(&self, cx: &Cx<F>) -> usize;
 
-    /// Lets the host fall silent: its heart stops, and its transactions end.
+    /// Lets the host fall silent: its heartbeat stops, and its transactions end.
     fn mark_fenced(&self);
 }
 

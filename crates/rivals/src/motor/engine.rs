@@ -67,6 +67,6 @@ impl HostEngine for MotorHost {
         0
     }
 
-    /// It is no member of any pod, and has no heart.
+    /// It is no member of any pod, and sends no heartbeat.
     fn mark_fenced(&self) {}
 }

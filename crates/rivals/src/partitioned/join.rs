@@ -1,7 +1,7 @@
 //! A host of a partitioned pod in real memory.
 
 use liger_engine::Catalog;
-use liger_engine::db::{Crew, DbError, Pod, PodConfig};
+use liger_engine::db::{DbError, Pod, PodConfig, WorkerGroup};
 use liger_fabric::HostId;
 use liger_fabric::native::{HostMemory, NativeHost};
 use liger_pod::selftest::Effort;
@@ -38,7 +38,7 @@ pub fn join<M: HostMemory>(
     host: HostId,
     options: PartitionedOptions,
     over: impl FnOnce(NativeHost) -> M,
-) -> Result<Crew<PartHost, M>, DbError> {
+) -> Result<WorkerGroup<PartHost, M>, DbError> {
     let PartitionedOptions { engine, self_test, seed } = options;
     pod.join_engine(host, &self_test, seed, over, |cx, plan, catalog, member| {
         PartHost::new(cx, plan, catalog, member, engine)

@@ -1,6 +1,6 @@
 //! A host of a pod whose rows are all in shared memory, in real memory.
 
-use liger_engine::db::{Crew, DbError, Pod};
+use liger_engine::db::{DbError, Pod, WorkerGroup};
 use liger_fabric::HostId;
 use liger_fabric::native::{HostMemory, NativeHost};
 use liger_pod::selftest::Effort;
@@ -26,7 +26,7 @@ pub fn join<M: HostMemory>(
     host: HostId,
     options: ShmOptions,
     over: impl FnOnce(NativeHost) -> M,
-) -> Result<Crew<ShmHost, M>, DbError> {
+) -> Result<WorkerGroup<ShmHost, M>, DbError> {
     let ShmOptions { engine, self_test, seed } = options;
     pod.join_engine(host, &self_test, seed, over, |cx, plan, catalog, member| {
         ShmHost::new(cx, plan, catalog, member, engine)

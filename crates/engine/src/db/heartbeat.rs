@@ -14,12 +14,12 @@ use crate::row::RowHost;
 const LONGEST_NS: u64 = 200_000_000;
 
 /// The thread that does so; it ends when this is dropped.
-pub(super) struct Heart {
+pub(super) struct Heartbeat {
     engine: Arc<OnceLock<Arc<RowHost>>>,
     _beats: Service,
 }
 
-impl Heart {
+impl Heartbeat {
     /// Starts to beat for a host that joins.
     pub(super) fn start<M: HostMemory>(memory: &M, plan: &Plan, joining: &Joining, seed: u64) -> Self {
         let engine = Arc::<OnceLock<Arc<RowHost>>>::default();

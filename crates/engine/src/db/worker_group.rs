@@ -40,7 +40,7 @@ impl Drop for Done<'_> {
 }
 
 /// A host's engine with its workers, in this process. It answers the other hosts until it is dropped.
-pub struct Crew<E: HostEngine, M: HostMemory = NativeHost> {
+pub struct WorkerGroup<E: HostEngine, M: HostMemory = NativeHost> {
     pub(super) pod: Pod,
     pub(super) memory: M,
     pub(super) engine: Arc<E>,
@@ -48,7 +48,7 @@ pub struct Crew<E: HostEngine, M: HostMemory = NativeHost> {
     pub(super) seed: u64,
 }
 
-impl<E: HostEngine, M: HostMemory> Crew<E, M> {
+impl<E: HostEngine, M: HostMemory> WorkerGroup<E, M> {
     /// Starts to answer other hosts for an engine that has become a member.
     pub(super) fn start(pod: Pod, memory: M, engine: Arc<E>, seed: u64) -> Self {
         assert_eq!(engine.id(), memory.host(), "an engine works through its own host's memory");
@@ -77,7 +77,7 @@ impl<E: HostEngine, M: HostMemory> Crew<E, M> {
         &self.engine
     }
 
-    /// The engine, for work that runs in the crew's own workers.
+    /// The engine, for work that runs in the group's own workers.
     pub fn shared_engine(&self) -> Arc<E> {
         self.engine.clone()
     }
@@ -144,7 +144,7 @@ impl<E: HostEngine, M: HostMemory> Crew<E, M> {
     }
 }
 
-impl<E: Rival, M: HostMemory> Crew<E, M> {
+impl<E: Rival, M: HostMemory> WorkerGroup<E, M> {
     /// Leaves the pod. What only this host had is gone with it, and nobody shows its partitions any more:
     /// call it when the pod comes to rest.
     ///
@@ -179,7 +179,7 @@ impl<M: HostMemory> Borrowing<M> {
     }
 }
 
-impl<M: HostMemory> Crew<RowHost, M> {
+impl<M: HostMemory> WorkerGroup<RowHost, M> {
     /// These workers: see [`super::Host::lend`].
     pub(super) fn lend(&mut self, workers: Range<u8>) -> (Borrowing<M>, Vec<WorkerToken>) {
         let config = self.pod.plan().config();
