@@ -27,7 +27,7 @@ use liger_workload::benchmark::Benchmark;
 use liger_workload::ledger;
 
 use crate::control::{Answer, Order};
-use crate::desks::{Desks, show};
+use crate::connections::{Connections, show};
 use crate::engines::Engine;
 use crate::failure::Failure;
 use crate::job::{Backend, Bench, Job, Sql, on_bench};
@@ -44,7 +44,7 @@ mod waiting;
 
 use bench::{Benched, ROWS_PER_REPORT};
 use figures::storage_figures;
-use sql::SqlDesk;
+use sql::SqlService;
 
 /// A worker's panic ends the process with this code, as an uncaught panic of the main thread does.
 const PANIC_CODE: i32 = 101;
@@ -160,13 +160,13 @@ fn serve<M: HostMemory>(
     // A host joins once.
     let _ = orders.shown.wake.set(Box::new(carried.host.waker()));
     tell(&Answer::Done);
-    let mut desks = None;
+    let mut connections = None;
     loop {
-        let order = match &desks {
+        let order = match &connections {
             None => orders.next().ok(),
-            Some(desks) => match orders.next_if_any() {
+            Some(connections) => match orders.next_if_any() {
                 Ok(None) => {
-                    carried.serve_clients(desks, orders)?;
+                    carried.serve_clients(connections, orders)?;
                     continue;
                 }
                 order => order.ok().flatten(),
@@ -190,8 +190,8 @@ fn serve<M: HostMemory>(
             std::process::exit(0);
         }
         let carried_out = match (order, clients) {
-            (Order::Open, Some(path)) => carried.desks(path, &orders.shown).map(|opened| {
-                desks = Some(opened);
+            (Order::Open, Some(path)) => carried.connections(path, &orders.shown).map(|opened| {
+                connections = Some(opened);
                 Answer::Done
             }),
             (order, _) => carried.carry_out(order),
@@ -216,8 +216,8 @@ fn fail(message: &str, refused: bool) -> Result<ExitCode, Failure> {
 
 /// Who serves clients.
 enum Clients {
-    Ledger(Desks),
-    Sql(SqlDesk),
+    Ledger(Connections),
+    Sql(SqlService),
 }
 
 /// What the pod holds.
@@ -309,17 +309,17 @@ impl<M: HostMemory> Serving<M> {
     }
 
     /// Lets clients in.
-    fn desks(&mut self, clients: &Path, shown: &Shown) -> Result<Clients, String> {
+    fn connections(&mut self, clients: &Path, shown: &Shown) -> Result<Clients, String> {
         match self.tables {
             Contents::Ledger(tables, _) => {
                 let (durability, workers) = (self.job.durability.into(), self.job.workers);
-                Desks::open(clients, tables, durability, workers, self.host.waker())
+                Connections::open(clients, tables, durability, workers, self.host.waker())
                     .map(Clients::Ledger)
                     .map_err(|failure| failure.to_string())
             }
             Contents::Sql(sql) => {
                 waiting::now("the catalog, of which other hosts have a part");
-                let opened = SqlDesk::open(&mut self.host, &self.job, sql, shown).map(Clients::Sql);
+                let opened = SqlService::open(&mut self.host, &self.job, sql, shown).map(Clients::Sql);
                 waiting::over();
                 opened
             }
@@ -330,15 +330,15 @@ impl<M: HostMemory> Serving<M> {
     /// Works for clients until there is an order.
     fn serve_clients(&mut self, clients: &Clients, orders: &Orders) -> Result<(), Failure> {
         let shown = &orders.shown;
-        let desks = match clients {
-            Clients::Ledger(desks) => desks,
-            Clients::Sql(desk) => {
-                let served = desk.serve(&mut self.host, self.job.workers, shown);
+        let connections = match clients {
+            Clients::Ledger(connections) => connections,
+            Clients::Sql(service) => {
+                let served = service.serve(&mut self.host, self.job.workers, shown);
                 return served.map_err(Failure::Broken);
             }
         };
         let worked = self.host.run(self.job.workers, |session| {
-            let worked = desks.work(session, shown).map_err(|error| error.to_string());
+            let worked = connections.work(session, shown).map_err(|error| error.to_string());
             if worked.is_err() {
                 // The others of this host are as useless.
                 shown.want();

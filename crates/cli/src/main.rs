@@ -11,7 +11,7 @@ mod access;
 mod backup;
 mod commands;
 mod control;
-mod desks;
+mod connections;
 mod engines;
 mod failure;
 mod fleet;

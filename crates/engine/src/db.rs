@@ -92,7 +92,7 @@ use eye::Eye;
 use heartbeat::Heartbeat;
 use worker_group::Fuse;
 
-pub use checkpoint::CheckpointDesk;
+pub use checkpoint::CheckpointHandle;
 pub use error::DbError;
 pub use liger_fabric::SyncMode;
 pub use storage::{DataDirectory, HostStorage, StorageError};

@@ -9,7 +9,7 @@ use liger_fabric::native::MemorySpec;
 use liger_workload::Snapshot;
 use liger_workload::ledger::check::{Fault, Findings, check};
 use liger_workload::ledger::client::{Client, Told};
-use liger_workload::ledger::desk::Desk;
+use liger_workload::ledger::request_queue::RequestQueue;
 use liger_workload::ledger::schema::{self, Tables, accounts, transfers};
 use liger_workload::ledger::{Book, Request, START_CENTS};
 
@@ -61,16 +61,16 @@ fn pod() -> (Host, Tables) {
 
 /// Carries out requests; hears the answers only if `heard`.
 fn carry_out(host: &mut Host, tables: Tables, client: &mut Client, requests: Vec<Request>, heard: bool) {
-    let mut desk = Desk::new(tables, Durability::Pod);
-    requests.into_iter().for_each(|request| desk.ask(request));
+    let mut queue = RequestQueue::new(tables, Durability::Pod);
+    requests.into_iter().for_each(|request| queue.ask(request));
     host.alone(|session| {
-        while !desk.is_empty() {
+        while !queue.is_empty() {
             let hear = |reply| {
                 if heard {
                     client.hear(&reply, 5).expect("it had asked");
                 }
             };
-            desk.round(session, 100, hear).expect("only conflicts");
+            queue.round(session, 100, hear).expect("only conflicts");
         }
     });
 }

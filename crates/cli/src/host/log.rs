@@ -17,9 +17,9 @@ impl<M: HostMemory> Serving<M> {
             Err(failure) => Err(failure.to_string()),
         };
         *shown.log.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(ask));
-        let desk = self.host.checkpoint_desk().map_err(|error| error.to_string());
-        let take = move || match &desk {
-            Ok(desk) => desk.take().map_err(|error| error.to_string()),
+        let handle = self.host.checkpoint_handle().map_err(|error| error.to_string());
+        let take = move || match &handle {
+            Ok(handle) => handle.take().map_err(|error| error.to_string()),
             Err(why) => Err(why.clone()),
         };
         *shown.checkpoint.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(take));

@@ -21,7 +21,7 @@ use liger_sql::slots::Slots;
 use liger_sql::storage::classes::Classes;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::desks::show;
+use crate::connections::show;
 use crate::job::{Job, Sql};
 use crate::orders::Shown;
 
@@ -31,7 +31,7 @@ const EPOCH_US: i64 = 946_684_800_000_000;
 const SHOW_NS: u64 = 100_000_000;
 
 /// What serves clients of SQL.
-pub(super) struct SqlDesk {
+pub(super) struct SqlService {
     host: Arc<SqlHost>,
     durability: Durability,
     /// It ends with this.
@@ -61,14 +61,14 @@ fn permit_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-impl SqlDesk {
+impl SqlService {
     /// Opens the catalog, and lets clients in.
     pub(super) fn open<M: HostMemory>(
         host: &mut Host<M>,
         job: &Job,
         sql: Sql,
         shown: &Shown,
-    ) -> Result<SqlDesk, String> {
+    ) -> Result<SqlService, String> {
         let catalog = HostCatalog::new(Classes::of(host.engine().catalog())).map_err(|e| e.to_string())?;
         let access = job.access.clone();
         let first = access.first_verifier(false).map_err(|error| error.to_string())?;
@@ -103,7 +103,7 @@ impl SqlDesk {
         let figures = figures.map(|at| Scrape::start(at, Arc::new(render))).transpose();
         let figures = figures.map_err(|error| error.to_string())?;
         let durability = job.durability.into();
-        Ok(SqlDesk { host, durability, _server: server, _figures: figures })
+        Ok(SqlService { host, durability, _server: server, _figures: figures })
     }
 
     /// Works for clients, with so many workers, until there is an order.

@@ -19,7 +19,7 @@ pub(super) type SharedCheckpointer = Arc<Latch<Option<Checkpointer>>>;
 const LOOK_NS: u64 = 500_000;
 
 /// Where checkpoints of a host are ordered, by anybody, on any thread.
-pub struct CheckpointDesk<M: HostMemory> {
+pub struct CheckpointHandle<M: HostMemory> {
     memory: M,
     checkpointer: SharedCheckpointer,
     /// Where the checkpointer sleeps.
@@ -32,10 +32,10 @@ impl<M: HostMemory> Host<M> {
     ///
     /// # Errors
     /// If the host has no storage.
-    pub fn checkpoint_desk(&self) -> Result<CheckpointDesk<M>, DbError> {
+    pub fn checkpoint_handle(&self) -> Result<CheckpointHandle<M>, DbError> {
         let checkpointer = self.storing.as_ref().ok_or(DbError::NoStorage)?.checkpointer.clone();
         let bell = bell(self.group.pod.plan(), self.id(), Bell::Checkpoint);
-        Ok(CheckpointDesk { memory: self.group.memory.clone(), checkpointer, bell, seed: self.group.seed })
+        Ok(CheckpointHandle { memory: self.group.memory.clone(), checkpointer, bell, seed: self.group.seed })
     }
 
     /// Puts an image of all rows of this host next to its log, while its workers and other hosts go on;
@@ -51,7 +51,7 @@ impl<M: HostMemory> Host<M> {
     /// counts then.
     pub fn checkpoint(&self) -> Result<(), DbError> {
         let goes_on = || self.failure().map_or(Ok(()), |failure| Err(DbError::Failed(failure)));
-        self.checkpoint_desk()?.take_while(goes_on)
+        self.checkpoint_handle()?.take_while(goes_on)
     }
 
     /// The host's checkpointer, for what it has done; between two of its turns.
@@ -59,17 +59,17 @@ impl<M: HostMemory> Host<M> {
     /// # Errors
     /// If the host has no storage.
     pub fn checkpoints<T>(&self, look: impl FnOnce(&Checkpointer) -> T) -> Result<T, DbError> {
-        self.checkpoint_desk()?.with(|checkpointer| look(checkpointer))
+        self.checkpoint_handle()?.with(|checkpointer| look(checkpointer))
     }
 
     /// The host's partitions hold all their rows, or know what is missing: checkpoints may be taken.
     pub(super) fn rows_are_whole(&self) {
         // Without storage there are none.
-        let _ = self.checkpoint_desk().and_then(|desk| desk.with(Checkpointer::whole));
+        let _ = self.checkpoint_handle().and_then(|handle| handle.with(Checkpointer::whole));
     }
 }
 
-impl<M: HostMemory> CheckpointDesk<M> {
+impl<M: HostMemory> CheckpointHandle<M> {
     /// As [`Host::checkpoint`]. Several at once are carried out together, or one after the other.
     ///
     /// # Errors

@@ -2,7 +2,8 @@
 //! and ask again when a connection is lost. It shows what a pod owes to somebody who survives its hosts.
 //!
 //! * [`schema`]: accounts and transfers. [`Book`]: what a client asks for, from a seed.
-//! * [`transfer`]: the transaction. [`desk`]: a host's side, which answers when a transfer is durable.
+//! * [`transfer`]: the transaction. [`request_queue`]: a host's side, which answers when a transfer is
+//!   durable.
 //! * [`client`]: the other side, which remembers. [`wire`]: the bytes between them.
 //! * [`check`]: every acknowledged transfer is there once, none twice, and no money was made or lost.
 //!
@@ -19,7 +20,7 @@
 
 pub mod check;
 pub mod client;
-pub mod desk;
+pub mod request_queue;
 pub mod schema;
 pub mod transfer;
 pub mod wire;

@@ -2,7 +2,7 @@
 //!
 //! 1. A connection belongs to one worker, which reads, runs transactions and writes in turns and never
 //!    blocks on it. Connections outlive a pause: while the host carries out an order they wait.
-//! 2. A client that asks for more than the desk takes is not read from until it has been answered.
+//! 2. A client that asks for more than the queue takes is not read from until it has been answered.
 //! 3. An error that makes the host useless is told to every client that meets it, and ends the host.
 
 use std::io::{ErrorKind, Read, Write};
@@ -15,7 +15,7 @@ use liger_engine::Durability;
 use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Session, TxnError};
 use liger_fabric::{Cx, Fabric};
-use liger_workload::ledger::desk::Desk;
+use liger_workload::ledger::request_queue::RequestQueue;
 use liger_workload::ledger::schema::Tables;
 use liger_workload::ledger::wire::{Frames, Message};
 
@@ -45,13 +45,13 @@ const TURNS_PER_SHOW: u32 = 1 << 14;
 struct Connection {
     stream: UnixStream,
     frames: Frames,
-    desk: Desk,
+    queue: RequestQueue,
     out: Vec<u8>,
     gone: bool,
 }
 
 /// Everybody who is connected.
-pub struct Desks {
+pub struct Connections {
     listener: UnixListener,
     tables: Tables,
     durability: Durability,
@@ -61,7 +61,7 @@ pub struct Desks {
     ear: Ear,
 }
 
-impl Desks {
+impl Connections {
     /// Takes clients at a socket, which is made; `wake` wakes workers that sleep ([`RowSession::doze`]).
     pub fn open(
         path: &Path,
@@ -142,9 +142,9 @@ impl Desks {
                 continue;
             }
             let worker = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len();
-            let desk = Desk::new(self.tables, self.durability);
+            let queue = RequestQueue::new(self.tables, self.durability);
             let (frames, out) = (Frames::default(), Vec::new());
-            self.of_worker(worker).push(Connection { stream, frames, desk, out, gone: false });
+            self.of_worker(worker).push(Connection { stream, frames, queue, out, gone: false });
         }
     }
 }
@@ -162,7 +162,7 @@ pub fn show<F: Fabric>(cx: &Cx<F>, host: &RowHost, shown: &Shown) {
 impl Connection {
     /// True while it has requests that are not answered, or answers that are not read.
     fn is_busy(&self) -> bool {
-        !self.desk.is_empty() || !self.out.is_empty()
+        !self.queue.is_empty() || !self.out.is_empty()
     }
 
     /// Reads, runs, writes; returns how much it did.
@@ -170,7 +170,7 @@ impl Connection {
         let mut did = self.read(session.host());
         let mut acknowledged = 0;
         let out = &mut self.out;
-        let ran = self.desk.round(session, TRIED, |reply| {
+        let ran = self.queue.round(session, TRIED, |reply| {
             acknowledged += 1;
             Message::Done(reply).encode(out);
         });
@@ -187,14 +187,14 @@ impl Connection {
             }
         }
         self.write();
-        if self.out.is_empty() && did == 0 && !self.desk.is_empty() {
+        if self.out.is_empty() && did == 0 && !self.queue.is_empty() {
             session.wait_a_turn();
         }
         Ok(did)
     }
 
     fn read(&mut self, host: &RowHost) -> usize {
-        if self.desk.len() >= WAITING_MAX {
+        if self.queue.len() >= WAITING_MAX {
             return 0;
         }
         let mut bytes = [0; READ_BYTES];
@@ -215,7 +215,7 @@ impl Connection {
         loop {
             match self.frames.message() {
                 Ok(None) => return,
-                Ok(Some(Message::Transfer(request))) => self.desk.ask(request),
+                Ok(Some(Message::Transfer(request))) => self.queue.ask(request),
                 Ok(Some(Message::Ping(token))) => Message::Pong(token).encode(&mut self.out),
                 Ok(Some(Message::Ask)) => {
                     let owners = host.plan().partitions().map(|p| host.owner(p).0).collect();

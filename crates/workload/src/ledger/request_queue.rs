@@ -3,7 +3,7 @@
 //! 1. A request that meets a conflict goes behind the others: a transfer that waits for a dead host's rows
 //!    does not hold up those that need nothing of it.
 //! 2. Whoever asks again while the first try waits here is answered by both: the second one finds the row.
-//! 3. An error that is no conflict ends the desk; the client asks another host then.
+//! 3. An error that is no conflict ends the queue; the client asks another host then.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ struct Waiting {
 
 /// What a host has been asked and has not answered.
 #[derive(Debug)]
-pub struct Desk {
+pub struct RequestQueue {
     tables: Tables,
     durability: Durability,
     waiting: VecDeque<Waiting>,
@@ -38,7 +38,7 @@ pub struct Desk {
 /// The longest time that a request sits out, in rounds.
 const ROUNDS_MAX: u32 = 32;
 
-impl Desk {
+impl RequestQueue {
     /// Nothing was asked yet. Transfers are acknowledged when they are durable in this sense.
     pub fn new(tables: Tables, durability: Durability) -> Self {
         Self { tables, durability, waiting: VecDeque::new(), committed: VecDeque::new(), conflicts: 0 }
