@@ -322,8 +322,8 @@ pub fn run<F: Fabric>(
     assert_eq!(own.host, cx.host());
     let lines = Lines::of(plan, own.host, peer.host);
     let number = number_of(cx.load(lines.order));
-    let beaten_ns = Cell::new(cx.now_ns());
-    let mut joiner = Joiner { cx, plan, own, peer, effort, lines, number, beaten_ns };
+    let beat_ns = Cell::new(cx.now_ns());
+    let mut joiner = Joiner { cx, plan, own, peer, effort, lines, number, beat_ns };
     let mine = own.encode();
     joiner.ring(mine)?;
     let outcome = joiner.all_tests();
@@ -356,7 +356,7 @@ struct Joiner<'a, F: Fabric> {
     /// Number of the last order.
     number: u32,
     /// When this host last showed that it lives.
-    beaten_ns: Cell<u64>,
+    beat_ns: Cell<u64>,
 }
 
 impl<F: Fabric> Joiner<'_, F> {
@@ -384,7 +384,7 @@ impl<F: Fabric> Joiner<'_, F> {
     }
 
     fn is_time_to_look(&self) -> bool {
-        self.cx.now_ns().saturating_sub(self.beaten_ns.get()) >= self.effort.look_ns
+        self.cx.now_ns().saturating_sub(self.beat_ns.get()) >= self.effort.look_ns
     }
 
     fn all_tests(&mut self) -> Result<(), SelfTestFailure> {
@@ -418,7 +418,7 @@ impl<F: Fabric> Joiner<'_, F> {
         let now_ns = self.cx.now_ns();
         if self.is_time_to_look() {
             membership::beat(self.cx, self.plan, self.own);
-            self.beaten_ns.set(now_ns);
+            self.beat_ns.set(now_ns);
             // It may have died, or have been taken for dead, in the middle of this.
             let is_member = Slot::load(self.cx, self.plan, self.peer.host) == Ok(self.peer);
             if !is_member || membership::has_ended(self.cx, self.plan, self.peer) {

@@ -502,9 +502,9 @@ fn large_transactions_are_undone_and_find_their_own_rows() {
     });
 }
 
-/// A session that was told of a conflict waits for its turn, as many times as it is beaten.
+/// A session that was told of a conflict waits for its turn, as many times as its penalty says.
 #[test]
-fn who_was_beaten_takes_turns() {
+fn who_met_a_conflict_takes_turns() {
     with_hosts(1, 3, |hosts| {
         let database = EngineDatabase::new(hosts[0].clone(), || Box::new(Fixed));
         let turns = || hosts[0].slots.observed().turns();
@@ -513,22 +513,22 @@ fn who_was_beaten_takes_turns() {
         let beat = |one: &mut Connected, two: &mut Connected| {
             rows(two, "begin; select v from t where k = 1");
             rows(one, "begin; select v from t where k = 1");
-            let beaten = one.simple("update t set v = v + 1", &mut Printed::default());
-            assert_eq!(beaten.expect_err("the other has read it").state.to_string(), "40001");
+            let refused = one.simple("update t set v = v + 1", &mut Printed::default());
+            assert_eq!(refused.expect_err("the other has read it").state.to_string(), "40001");
             rows(one, "rollback");
             rows(two, "commit");
         };
         beat(&mut one, &mut two);
         assert_eq!(turns(), 0);
         rows(&mut two, "begin; select v from t; commit");
-        assert_eq!(turns(), 0, "it was not beaten");
+        assert_eq!(turns(), 0, "it met no conflict");
         rows(&mut one, "begin; select v from t; commit");
         rows(&mut one, "begin; select v from t; commit");
         assert_eq!(turns(), 1, "once is enough after one conflict");
         beat(&mut one, &mut two);
         beat(&mut one, &mut two);
         (0..9).for_each(|_| drop(rows(&mut one, "begin; update t set v = v + 1 where k = 1; commit")));
-        assert_eq!(turns(), 1 + 1 + 3, "one while it was beaten again, and three after that");
+        assert_eq!(turns(), 1 + 1 + 3, "one while it met conflicts again, and three after that");
         // Its turn was given back each time: otherwise this one would have to wait for it.
         hosts[0].slots.turns().take(&mut || panic!("nobody has a turn")).expect("at once");
     });

@@ -41,7 +41,7 @@ use crate::types::Oid;
 const RETRY_US: i64 = 5_000_000;
 const RETRIES: u32 = 3;
 /// How many transactions after a conflict take turns, at most: twice as many, and one, after each.
-const TURNS_MOST: u32 = 16;
+const MAX_PENALTY: u32 = 16;
 /// Seconds from 1970 to 2000, in microseconds.
 const EPOCH_US: i64 = 946_684_800_000_000;
 
@@ -85,7 +85,7 @@ impl Database for EngineDatabase {
         let store = EngineStore::new(self.host.clone(), process_id, interrupt.clone(), surroundings);
         let own = LocalSession::new(store, start, (self.surroundings)())?;
         self.host.slots.directory().enter(process_id, &server);
-        Ok(Box::new(PooledSession { host: self.host.clone(), own, interrupt, beaten: 0, turn: None }))
+        Ok(Box::new(PooledSession { host: self.host.clone(), own, interrupt, penalty: 0, turn: None }))
     }
 }
 
@@ -95,7 +95,7 @@ struct PooledSession {
     own: LocalSession<EngineStore>,
     interrupt: Arc<Interrupt>,
     /// So many transactions of it, from now on, take turns.
-    beaten: u32,
+    penalty: u32,
     turn: Option<Turn>,
 }
 
@@ -220,7 +220,7 @@ impl PooledSession {
             }
             if is_conflict(&error) {
                 self.turn = None;
-                self.beaten = (2 * self.beaten + 1).min(TURNS_MOST);
+                self.penalty = (2 * self.penalty + 1).min(MAX_PENALTY);
             }
             return Err(error);
         }
@@ -253,7 +253,7 @@ impl PooledSession {
         if !self.own.store.has_begun() {
             self.own.store.give_back();
             if self.turn.take().is_some() {
-                self.beaten = self.beaten.saturating_sub(1);
+                self.penalty = self.penalty.saturating_sub(1);
             }
         }
         self.own.shared.advisory.release_uncounted(&self.host, self.own.shared.process_id);
@@ -274,7 +274,7 @@ impl PooledSession {
         let (own, interrupt) = (&mut self.own, &self.interrupt);
         if !own.store.has_begun() {
             let mut goes_on = || interrupt.check();
-            let in_turn = match self.beaten > 0 && self.turn.is_none() {
+            let in_turn = match self.penalty > 0 && self.turn.is_none() {
                 true => {
                     interrupt.show(Place::Turn);
                     self.host.slots.observed().count_turn();
