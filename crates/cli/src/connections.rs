@@ -188,7 +188,7 @@ impl Connection {
         }
         self.write();
         if self.out.is_empty() && did == 0 && !self.queue.is_empty() {
-            session.wait_a_turn();
+            session.pause();
         }
         Ok(did)
     }

@@ -26,8 +26,8 @@ use liger_server::log::Level;
 use liger_workload::benchmark::Benchmark;
 use liger_workload::ledger;
 
-use crate::control::{Answer, Order};
 use crate::connections::{Connections, show};
+use crate::control::{Answer, Order};
 use crate::engines::Engine;
 use crate::failure::Failure;
 use crate::job::{Backend, Bench, Job, Sql, on_bench};

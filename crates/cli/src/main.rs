@@ -10,8 +10,8 @@
 mod access;
 mod backup;
 mod commands;
-mod control;
 mod connections;
+mod control;
 mod engines;
 mod failure;
 mod fleet;

@@ -378,14 +378,14 @@ pub trait Session {
     /// Waits a little before a conflict is tried again; `conflicts` is how many there were so far, from 1.
     fn back_off(&mut self, conflicts: u32);
 
-    /// Lets other hosts and workers go on for a turn.
-    fn wait_a_turn(&mut self);
+    /// Lets other hosts and workers go on for a moment.
+    fn pause(&mut self);
 
-    /// As [`Session::wait_a_turn`], in a wait for a ticket that has had `turn` turns: a long one sleeps until
-    /// more is durable.
-    fn wait_for(&mut self, ticket: Ticket, turn: u32) {
-        let _ = (ticket, turn);
-        self.wait_a_turn();
+    /// As [`Session::pause`], in a wait for a ticket that has had `spins` rounds: a long one sleeps
+    /// until more is durable.
+    fn wait_for(&mut self, ticket: Ticket, spins: u32) {
+        let _ = (ticket, spins);
+        self.pause();
     }
 
     /// What the last committed transaction, also one that only read, waits for to be durable on storage.
@@ -448,10 +448,10 @@ pub trait Session {
     /// As [`Session::is_durable`].
     fn wait_durable(&mut self) -> Result<(), TxnError> {
         // In the ring, a record survives its host: nothing to wait for at the lower levels.
-        let mut turn = 0;
+        let mut spins = 0;
         while self.durability() == Durability::Storage && !self.is_durable(self.ticket())? {
-            self.wait_for(self.ticket(), turn);
-            turn += 1;
+            self.wait_for(self.ticket(), spins);
+            spins += 1;
         }
         Ok(())
     }

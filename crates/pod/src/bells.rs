@@ -38,23 +38,23 @@ pub fn bell(plan: &Plan, host: HostId, bell: Bell) -> SyncAddr {
     plan.bells(host).word(2 * bell as u64)
 }
 
-/// Turns of a wait that are awake in any case: some microseconds, in which another host that runs may have
+/// Spins of a wait that are awake in any case: some microseconds, in which another host that runs may have
 /// answered.
-pub const AWAKE_TURNS: u32 = 96;
-/// Turns that are awake as long as nobody else wants the processor: some ten microseconds.
-pub const ALONE_TURNS: u32 = 1024;
+pub const AWAKE_SPINS: u32 = 96;
+/// Spins that are awake as long as nobody else wants the processor: some ten microseconds.
+pub const ALONE_SPINS: u32 = 1024;
 
 // A bell has two words of its host's line; waits are awake before they sleep.
 const _: () = assert!(2 * Bell::Checkpoint as u64 + 1 < WORDS);
-const _: () = assert!(AWAKE_TURNS < ALONE_TURNS);
+const _: () = assert!(AWAKE_SPINS < ALONE_SPINS);
 
 /// How long who waits in the middle of something sleeps at most: nobody rings for all that it waits for.
 pub const REST_NS: u64 = 1_000_000;
 
-/// Passes a turn of a wait that has had `turn` of them: with a pause at first, and then asleep until the bell
-/// is rung or it is time to look around. `is_over`: the wait is, or there is something to do meanwhile.
-pub fn pass<F: Fabric>(cx: &Cx<F>, bell: SyncAddr, turn: u32, is_over: impl Fn() -> bool) {
-    if turn < AWAKE_TURNS || (turn < ALONE_TURNS && !cx.is_crowded()) {
+/// Goes once more round a wait that has had `spins` rounds: with a pause at first, and then asleep until the
+/// bell is rung or it is time to look around. `is_over`: the wait is, or there is something to do meanwhile.
+pub fn pass<F: Fabric>(cx: &Cx<F>, bell: SyncAddr, spins: u32, is_over: impl Fn() -> bool) {
+    if spins < AWAKE_SPINS || (spins < ALONE_SPINS && !cx.is_crowded()) {
         return cx.pause();
     }
     cx.doze(bell, || if is_over() { 0 } else { REST_NS });

@@ -318,7 +318,7 @@ fn work(cx: &Cx<Sim>, host: &PartHost, run: &PartRun, running: &Cell<u32>) {
         session.want_durable(last);
     }
     while !session.is_durable(last).expect("the disk is good") {
-        session.wait_a_turn();
+        session.pause();
     }
     running.set(running.get() - 1);
     // Others may still need this host's rows.

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use liger_engine::instance::{Holder, Instance};
 use liger_engine::log::record::Op;
 use liger_engine::method::{
-    Checked, Dead, Holds, Reached, RowLocation, Running, Serves, Stores, Transacts, Tries, Turn, View,
+    Checked, Dead, Holds, Poll, Reached, RowLocation, Running, Serves, Stores, Transacts, Tries, View,
 };
 use liger_engine::protocol::{Flow, Show, Visitor};
 use liger_engine::recovery::replay::RecoveredRow;
@@ -414,7 +414,7 @@ impl Serves for Plain {
         dead: &Dead,
         partition: PartitionId,
         _: bool,
-        turn: Turn<'_>,
+        poll: Poll<'_>,
     ) -> Result<(), RecoveryError> {
         let (redoes, takes_all) = (!cx.sabotaged("plain.redo"), cx.sabotaged("plain.only-newer"));
         for relation in self.relations() {
@@ -448,7 +448,7 @@ impl Serves for Plain {
             }
             // A successor before this one may have done it.
             let _ = cx.compare_exchange(self.word(name), word, if redone { free ^ SECOND } else { free });
-            turn();
+            poll();
         }
         Ok(())
     }
@@ -541,7 +541,7 @@ impl Stores for Plain {
         self.failed.lock(cx).clone().map_or(Ok(RestoreStep::Whole), Err)
     }
 
-    fn restore_all<F: Fabric>(&self, cx: &Cx<F>, _: Turn<'_>) -> Result<(), RecoveryError> {
+    fn restore_all<F: Fabric>(&self, cx: &Cx<F>, _: Poll<'_>) -> Result<(), RecoveryError> {
         self.failed.lock(cx).clone().map_or(Ok(()), Err)
     }
 

@@ -225,14 +225,14 @@ impl<M: Kept> Script<M> for Random {
                     let ticket = session.ticket();
                     let waits = cx.random_below(4) == 0;
                     while waits && !engine.is_fenced() && !self.is_durable(&mut session, ticket) {
-                        session.wait_a_turn();
+                        session.pause();
                     }
                 }
                 Err(TxnError::Conflict(_)) => session.back_off(3),
                 Err(TxnError::Rollback | TxnError::OutOfMemory { .. }) => {}
                 Err(TxnError::LogFull { .. }) if self.run.room.is_short() => {
                     world.refused.set(world.refused.get() + 1);
-                    (0..50).for_each(|_| session.wait_a_turn());
+                    (0..50).for_each(|_| session.pause());
                 }
                 Err(TxnError::Fenced) => break,
                 Err(other) => panic!("a transaction failed: {other}"),

@@ -421,7 +421,7 @@ impl<F: Fabric, S: Session, W: Workload> Worker<'_, F, S, W> {
                 Some(most) => {
                     let until_ns = self.cx.now_ns() + self.cx.random_below(most + 1);
                     while self.cx.now_ns() < until_ns {
-                        self.session.wait_a_turn();
+                        self.session.pause();
                     }
                 }
             }

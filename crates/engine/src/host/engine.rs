@@ -118,12 +118,12 @@ impl<M: Method> RestoresRows for Host<M> {
 }
 
 impl<M: Method> Host<M> {
-    /// Makes everything that is left of this host's partitions; `turn` is called in between.
+    /// Makes everything that is left of this host's partitions; `poll` is called in between.
     ///
     /// # Errors
     /// What cannot be made, when everything else is.
-    pub fn restore_all<F: Fabric>(&self, cx: &Cx<F>, mut turn: impl FnMut()) -> Result<(), RecoveryError> {
-        self.method.restore_all(cx, &mut turn)
+    pub fn restore_all<F: Fabric>(&self, cx: &Cx<F>, mut poll: impl FnMut()) -> Result<(), RecoveryError> {
+        self.method.restore_all(cx, &mut poll)
     }
 
     /// Makes all rows that are not here yet, for somebody who wants those of a table.

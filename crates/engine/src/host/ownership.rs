@@ -28,11 +28,11 @@ impl<M: Method> Host<M> {
     }
 
     /// Waits until every transaction of this host that may have begun before partitions were closed has
-    /// ended; `turn` is called meanwhile.
+    /// ended; `poll` is called meanwhile.
     ///
     /// # Errors
     /// If the pod has ruled this host out.
-    pub(super) fn drain<F: Fabric>(&self, cx: &Cx<F>, mut turn: impl FnMut()) -> Result<(), RecoveryError> {
+    pub(super) fn drain<F: Fabric>(&self, cx: &Cx<F>, mut poll: impl FnMut()) -> Result<(), RecoveryError> {
         let round = self.transactions.close_round();
         let ended = loop {
             if self.transactions.have_ended(round) {
@@ -42,7 +42,7 @@ impl<M: Method> Host<M> {
             if let Err(gone) = self.check_still_here() {
                 break Err(gone);
             }
-            turn();
+            poll();
             cx.pause();
         };
         self.held_up.taking.store(false, Ordering::Relaxed);

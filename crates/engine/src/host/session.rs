@@ -10,12 +10,12 @@ use crate::instance::wait_policy::WaitPolicy;
 use crate::method::{AnswersMail, Method};
 use crate::txn::{Durability, Session, Ticket, TxnError};
 
-/// Turns of a wait for the log that are awake.
-const LOG_TURNS: u32 = 16;
+/// Spins of a wait for the log that are awake.
+const LOG_SPINS: u32 = 16;
 /// Who waits for the log looks after it so often even if nobody rings: it may have ended.
 const LOG_REST_NS: u64 = 10_000_000;
-/// Turns of a wait between two transactions that are awake, and how long the others are.
-const AWAKE_TURNS: u32 = 16;
+/// Spins of a wait between two transactions that are awake, and how long the others are.
+const AWAKE_SPINS: u32 = 16;
 const BETWEEN_NS: u64 = 100_000;
 /// Transactions between two rounds of housekeeping.
 const TXNS_PER_ROUND: u32 = 64;
@@ -153,12 +153,12 @@ impl<'h, F: Fabric, M: Method> HostSession<'h, F, M> {
         self.txn.running.state.wait = wait.unwrap_or(self.txn.host.wait);
     }
 
-    /// Rests between two transactions: awake in the first turns of a wait, then really. If its worker is
+    /// Rests between two transactions: awake in the first spins of a wait, then really. If its worker is
     /// lent, others have it meanwhile: who waits for what they do must not keep them from it.
-    pub fn rest(&mut self, turn: u32) {
+    pub fn rest(&mut self, spins: u32) {
         debug_assert!(!self.course.open, "what it holds would keep others waiting");
-        match turn < AWAKE_TURNS {
-            true => self.wait_a_turn(),
+        match spins < AWAKE_SPINS {
+            true => self.pause(),
             false => {
                 let running = &mut self.txn.running;
                 running.seat.rest_without_worker(&mut running.state, BETWEEN_NS, true);
@@ -230,20 +230,20 @@ impl<'h, F: Fabric, M: Method> Session for HostSession<'h, F, M> {
     fn back_off(&mut self, conflicts: u32) {
         let turns = self.txn.cx().random_below(1 << conflicts.min(6));
         for _ in 0..turns {
-            self.wait_a_turn();
+            self.pause();
         }
     }
 
-    fn wait_a_turn(&mut self) {
+    fn pause(&mut self) {
         self.txn.host.serve_waiting(self.txn.cx());
         self.txn.cx().pause();
     }
 
-    fn wait_for(&mut self, ticket: Ticket, turn: u32) {
+    fn wait_for(&mut self, ticket: Ticket, spins: u32) {
         let (cx, host) = (self.txn.cx(), self.txn.host);
         host.serve_waiting(cx);
         // Storage takes longer than a processor takes to wake.
-        let turn = if turn < LOG_TURNS { turn } else { u32::MAX };
-        host.pass(cx, turn, || host.serve_waiting(cx) > 0 || host.is_durable(cx, ticket) != Ok(false));
+        let spins = if spins < LOG_SPINS { spins } else { u32::MAX };
+        host.pass(cx, spins, || host.serve_waiting(cx) > 0 || host.is_durable(cx, ticket) != Ok(false));
     }
 }

@@ -146,7 +146,7 @@ impl<M: Method> Host<M> {
             let image_bytes = self.rebuild(cx, detector, takeover, &orphans)?;
             self.check_still_here()?;
             self.close(&orphans);
-            self.drain(cx, || self.turn(cx, detector))?;
+            self.drain(cx, || self.poll(cx, detector))?;
             // Who died meanwhile may have deleted rows here after what was read: they are gone from the
             // shared index, and only its log says so.
             if detector.resolved_deaths() == resolved || cx.sabotaged("takeover.rebuild-after-death") {
@@ -191,7 +191,7 @@ impl<M: Method> Host<M> {
         orphans.iter().for_each(|&partition| self.method.make(cx, partition));
         let (files, identity) = (&takeover.files, &takeover.identity);
         let rebuilding = Rebuilding { host: self, files, identity, partitions: orphans, upto };
-        rebuilding.run(cx, || self.turn(cx, detector))
+        rebuilding.run(cx, || self.poll(cx, detector))
     }
 
     /// The partitions of dead hosts.
@@ -203,7 +203,7 @@ impl<M: Method> Host<M> {
     }
 
     /// What goes on while this host takes over.
-    fn turn<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) {
+    fn poll<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) {
         self.look_around(cx, detector);
         self.attend(cx);
     }
@@ -222,7 +222,7 @@ impl<M: Method> Host<M> {
         }
         while !log.is_durable(cx, epoch, || self.members(cx))? {
             self.check_still_here()?;
-            self.turn(cx, detector);
+            self.poll(cx, detector);
             cx.pause();
         }
         Ok(epoch)
@@ -237,7 +237,7 @@ impl<M: Method> Host<M> {
     ) -> Result<(), RecoveryError> {
         while self.epochs.finish_batch(cx, &self.heap, slot.host, |cx| self.readers(cx))?.is_none() {
             self.check_still_here()?;
-            self.turn(cx, detector);
+            self.poll(cx, detector);
             cx.pause();
         }
         Ok(())

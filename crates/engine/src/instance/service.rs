@@ -51,9 +51,9 @@ impl Instance {
         bells::ring_all(cx, &self.plan, Bell::Work);
     }
 
-    /// Passes a turn of a wait that has had `turn` of them; mail, and more that is durable, end a sleep.
-    pub(crate) fn pass<F: Fabric>(&self, cx: &Cx<F>, turn: u32, is_over: impl Fn() -> bool) {
-        bells::pass(cx, self.bell(Bell::Work), turn, is_over);
+    /// Goes once more round a wait that has had `spins` rounds; mail, and more that is durable, end a sleep.
+    pub(crate) fn pass<F: Fabric>(&self, cx: &Cx<F>, spins: u32, is_over: impl Fn() -> bool) {
+        bells::pass(cx, self.bell(Bell::Work), spins, is_over);
     }
 
     /// Where threads of this host sleep.

@@ -16,7 +16,7 @@ use liger_pod::plan::PartitionId;
 use liger_pod::watch::Owner;
 
 use super::{
-    Ahead, Checked, Dead, Holds, Pending, Reached, RowLocation, Running, Serves, Stores, Transacts, Turn,
+    Ahead, Checked, Dead, Holds, Pending, Poll, Reached, RowLocation, Running, Serves, Stores, Transacts,
     View,
 };
 use crate::catalog::{At, Relation};
@@ -184,10 +184,10 @@ impl<A: Serves, B: Serves> Serves for Both<A, B> {
         dead: &Dead,
         partition: PartitionId,
         is_own: bool,
-        turn: Turn<'_>,
+        poll: Poll<'_>,
     ) -> Result<(), RecoveryError> {
-        self.0.resolve(cx, dead, partition, is_own, turn)?;
-        self.1.resolve(cx, dead, partition, is_own, turn)
+        self.0.resolve(cx, dead, partition, is_own, poll)?;
+        self.1.resolve(cx, dead, partition, is_own, poll)
     }
 
     fn lies_in<F: Fabric>(
@@ -256,9 +256,9 @@ impl<A: Stores + Transacts, B: Stores + Transacts> Stores for Both<A, B> {
         }
     }
 
-    fn restore_all<F: Fabric>(&self, cx: &Cx<F>, turn: Turn<'_>) -> Result<(), RecoveryError> {
-        let first = self.0.restore_all(cx, turn);
-        self.1.restore_all(cx, turn).and(first)
+    fn restore_all<F: Fabric>(&self, cx: &Cx<F>, poll: Poll<'_>) -> Result<(), RecoveryError> {
+        let first = self.0.restore_all(cx, poll);
+        self.1.restore_all(cx, poll).and(first)
     }
 
     fn put<F: Fabric>(&self, cx: &Cx<F>, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<(), TxnError> {

@@ -194,7 +194,7 @@ pub enum Pending {
 pub type Reached<'a> = &'a mut dyn FnMut(&mut BTreeSet<u64>) -> Result<(), RecoveryError>;
 
 /// Is called between two steps of a long call, without a latch.
-pub type Turn<'a> = &'a mut dyn FnMut();
+pub type Poll<'a> = &'a mut dyn FnMut();
 
 /// What a method does for the pod: mail, memory, partitions whose owners change, hosts that died
 /// (docs/protocols/takeover.md).
@@ -232,7 +232,7 @@ pub trait Serves: Deref<Target = Instance> + Send + Sync + 'static {
         dead: &Dead,
         partition: PartitionId,
         is_own: bool,
-        turn: Turn<'_>,
+        poll: Poll<'_>,
     ) -> Result<(), RecoveryError>;
 
     /// True if some shared memory of a partition, which is nobody's at present, has an owner like this.
@@ -310,7 +310,7 @@ pub trait Stores: Deref<Target = Instance> + Send + Sync + 'static {
     ///
     /// # Errors
     /// What cannot be made, when everything else is.
-    fn restore_all<F: Fabric>(&self, cx: &Cx<F>, turn: Turn<'_>) -> Result<(), RecoveryError>;
+    fn restore_all<F: Fabric>(&self, cx: &Cx<F>, poll: Poll<'_>) -> Result<(), RecoveryError>;
 
     /// See [`crate::protocol::HostEngine::put`].
     ///

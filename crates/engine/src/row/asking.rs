@@ -4,13 +4,13 @@
 //! Invariants:
 //! 1. A handler never waits: what it sends goes through the outbox when the lane is full.
 //! 2. Whoever waits holds no latch, and keeps serving.
-//! 3. A request is meant for the incarnation that owns the partition. Whoever waits looks every few turns
+//! 3. A request is meant for the incarnation that owns the partition. Whoever waits looks every few spins
 //!    whether that incarnation goes on, so no request waits for an answer that cannot come; and an
 //!    incarnation that was seen to be over is asked no more.
 
 use liger_fabric::{Cx, Fabric};
 use liger_pod::PodError;
-use liger_pod::bells::{ALONE_TURNS, Bell};
+use liger_pod::bells::{ALONE_SPINS, Bell};
 use liger_pod::watch::Owner;
 
 use super::message::{Action, Answer, Message};
@@ -24,8 +24,8 @@ use crate::txn::{Conflict, TxnError};
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["service.match-request-number"];
 
-/// Turns of a wait that is awake between two looks at whether the incarnation that was asked goes on.
-const TURNS_PER_LOOK: u32 = 16;
+/// Spins of a wait that is awake between two looks at whether the incarnation that was asked goes on.
+const SPINS_PER_LOOK: u32 = 16;
 
 impl Rows {
     /// Puts an answer where its requester waits; false if nobody does.
@@ -83,14 +83,14 @@ impl<F: Fabric> Work<'_, '_, F> {
         let from = Requester { worker: cx.worker(), request };
         let created = if let Action::Create(key) = &action { Some(*key) } else { None };
         host.send(cx, owner, &Message::Request { from, table, partition, action });
-        let mut turn = 0u32;
+        let mut spins = 0u32;
         loop {
-            turn = turn.saturating_add(1);
+            spins = spins.saturating_add(1);
             self.seat.serve();
             if let Some(answer) = mailbox.lock(cx).answer.take() {
                 return Ok(answer);
             }
-            if turn >= ALONE_TURNS || turn.is_multiple_of(TURNS_PER_LOOK) {
+            if spins >= ALONE_SPINS || spins.is_multiple_of(SPINS_PER_LOOK) {
                 host.look_at_owner(cx, owner);
             }
             let damage = host.lanes.damage();
@@ -107,7 +107,7 @@ impl<F: Fabric> Work<'_, '_, F> {
             if host.is_fenced() {
                 return Err(TxnError::Fenced);
             }
-            host.pass(cx, turn, || self.seat.serve() > 0 || mailbox.lock(cx).answer.is_some());
+            host.pass(cx, spins, || self.seat.serve() > 0 || mailbox.lock(cx).answer.is_some());
         }
     }
 }

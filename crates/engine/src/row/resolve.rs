@@ -17,7 +17,7 @@ use super::shared::{DELETED, UNCOMMITTED, VERSION, block_is, block_len, row_star
 use crate::catalog::{At, Relation};
 use crate::instance::count;
 use crate::log::record::Op;
-use crate::method::{Dead, LastChange, Turn};
+use crate::method::{Dead, LastChange, Poll};
 use crate::tables::key::Key;
 use crate::txn::TableId;
 
@@ -52,7 +52,7 @@ impl Rows {
         cx: &Cx<F>,
         partition: PartitionId,
         dead: &Dead,
-        turn: Turn<'_>,
+        poll: Poll<'_>,
     ) -> Result<(), TreeError> {
         for relation in self.relations() {
             let mut from = Some(Key::zero(relation.key_words));
@@ -72,7 +72,7 @@ impl Rows {
                     }
                 }
                 drop(latched);
-                turn();
+                poll();
                 from = next;
             }
         }
@@ -85,7 +85,7 @@ impl Rows {
         cx: &Cx<F>,
         partition: PartitionId,
         dead: &Dead,
-        turn: Turn<'_>,
+        poll: Poll<'_>,
     ) -> Result<(), TreeError> {
         for relation in self.relations() {
             let mut from = Some(Key::zero(relation.key_words));
@@ -98,7 +98,7 @@ impl Rows {
                         self.shared.retire_held(cx, at, dead.slot.host);
                     }
                 }
-                turn();
+                poll();
                 from = next;
             }
         }

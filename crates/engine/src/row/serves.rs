@@ -10,7 +10,7 @@ use liger_pod::watch::Owner;
 use super::message::{Answer, Message};
 use super::rows::{Rows, is_rows};
 use crate::instance::count;
-use crate::method::{Dead, Pending, Reached, Serves, Turn};
+use crate::method::{Dead, Pending, Poll, Reached, Serves};
 use crate::recovery::RecoveryError;
 
 impl Serves for Rows {
@@ -60,11 +60,11 @@ impl Serves for Rows {
         dead: &Dead,
         partition: PartitionId,
         is_own: bool,
-        turn: Turn<'_>,
+        poll: Poll<'_>,
     ) -> Result<(), RecoveryError> {
         match is_own {
-            true => self.sweep_own(cx, partition, dead, turn)?,
-            false => self.sweep_orphan(cx, partition, dead, turn)?,
+            true => self.sweep_own(cx, partition, dead, poll)?,
+            false => self.sweep_orphan(cx, partition, dead, poll)?,
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use super::partition::Mode;
 use super::rows::Rows;
 use crate::catalog::{At, Relation};
 use crate::instance::Holder;
-use crate::method::{Checked, Stores, Turn};
+use crate::method::{Checked, Poll, Stores};
 use crate::protocol::engine::Show;
 use crate::recovery::{CopiedUpTo, RecoveryError, RestoreStep, Stored};
 use crate::tables::key::Key;
@@ -44,8 +44,8 @@ impl Stores for Rows {
         self.restore_next(cx)
     }
 
-    fn restore_all<F: Fabric>(&self, cx: &Cx<F>, turn: Turn<'_>) -> Result<(), RecoveryError> {
-        self.restore_rest(cx, turn)
+    fn restore_all<F: Fabric>(&self, cx: &Cx<F>, poll: Poll<'_>) -> Result<(), RecoveryError> {
+        self.restore_rest(cx, poll)
     }
 
     fn put<F: Fabric>(&self, cx: &Cx<F>, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<(), TxnError> {

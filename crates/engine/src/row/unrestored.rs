@@ -344,19 +344,19 @@ impl Rows {
         failed.iter().map(told).collect()
     }
 
-    /// Makes everything that is left of this host's partitions; `turn` is called in between.
+    /// Makes everything that is left of this host's partitions; `poll` is called in between.
     ///
     /// # Errors
     /// What cannot be made, when everything else is.
     pub(super) fn restore_rest<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        turn: impl FnMut(),
+        poll: impl FnMut(),
     ) -> Result<(), RecoveryError> {
         if self.is_all_restored() {
             Ok(())
         } else {
-            self.restore_those(cx, |partition| self.holds(partition), turn)
+            self.restore_those(cx, |partition| self.holds(partition), poll)
         }
     }
 
@@ -365,7 +365,7 @@ impl Rows {
         &self,
         cx: &Cx<F>,
         those: impl Fn(PartitionId) -> bool,
-        mut turn: impl FnMut(),
+        mut poll: impl FnMut(),
     ) -> Result<(), RecoveryError> {
         let (mut from, mut failed) = (SpanId::default(), None);
         while let Some((place, wanted)) = self.next_unrestored(cx, from, &those) {
@@ -374,7 +374,7 @@ impl Rows {
                 failed.get_or_insert(why);
             }
             from = (partition, table, span + 1);
-            turn();
+            poll();
         }
         failed.map_or(Ok(()), Err)
     }

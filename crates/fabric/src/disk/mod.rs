@@ -41,7 +41,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use error::{DiskError, DiskErrorKind, DiskOp};
 pub use file::DiskFile;
 pub use pages::Pages;
-pub(crate) use sim::{Cost, Progress, Turn};
+pub(crate) use sim::{Cost, Progress, Step};
 pub use sim::{Damage, DiskAnswer, DiskCall, DiskFault, SimDisks};
 
 use crate::cx::{Cx, HostId};

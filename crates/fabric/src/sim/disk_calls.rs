@@ -7,7 +7,7 @@ use super::explain::Verb;
 use super::machine::{Memory, State};
 use super::verbs::fold;
 use crate::cx::HostId;
-use crate::disk::{Cost, DiskAnswer, DiskCall, DiskErrorKind, Progress, Turn};
+use crate::disk::{Cost, DiskAnswer, DiskCall, DiskErrorKind, Progress, Step};
 
 type Answer = Result<DiskAnswer, DiskErrorKind>;
 
@@ -31,14 +31,14 @@ impl Sim {
             }
             progress.whole = self.timed || state.quiet;
             let host = HostId(state.workers[self.me].host as u8);
-            let turn = state.disks.device(device).turn(host, session, &mut call, &mut progress);
-            match turn {
-                Turn::More => {
-                    debug_assert!(!progress.whole, "a whole call has one turn");
+            let step = state.disks.device(device).step(host, session, &mut call, &mut progress);
+            match step {
+                Step::More => {
+                    debug_assert!(!progress.whole, "a whole call has one step");
                     verb = own;
                 }
-                Turn::Waits => verb = Verb::Pause,
-                Turn::Over(answer, cost) => {
+                Step::Waits => verb = Verb::Pause,
+                Step::Over(answer, cost) => {
                     state.mix(self.me, Verb::Disk, u64::from(device.0), value(&call, &answer));
                     if call.changes() {
                         state.progress(self.me);
@@ -59,7 +59,7 @@ impl State {
     fn spend_on_disk(&mut self, me: usize, device: HostId, cost: Cost) -> bool {
         let Memory::Timed(memory) = &mut self.memory else { return false };
         memory.disk(me, device, cost);
-        let next = if self.quiet { me } else { memory.turn_in_host(me) };
+        let next = if self.quiet { me } else { memory.next_in_host(me) };
         self.current = next;
         self.switches += u64::from(next != me);
         next != me

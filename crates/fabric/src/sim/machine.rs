@@ -256,7 +256,7 @@ impl State {
         let next = match &mut self.memory {
             // These concern nobody but the worker (and its host's tags): no need to wait for slower clocks.
             Memory::Timed(_) if matches!(verb, Verb::Fence | Verb::Invalidate) => me,
-            Memory::Timed(memory) => memory.turn(me),
+            Memory::Timed(memory) => memory.next_worker(me),
             Memory::Incoherent(_) if self.script.is_some() => self.scripted_choices(me, pauses),
             Memory::Incoherent(memory) => {
                 Self::random_event(&self.adversary, memory, &self.workers, &mut self.random);
@@ -289,7 +289,7 @@ impl State {
         if self.quiet {
             return false;
         }
-        let next = memory.turn_in_host(me);
+        let next = memory.next_in_host(me);
         self.current = next;
         self.switches += u64::from(next != me);
         next != me

@@ -102,7 +102,7 @@ impl State {
     fn talk(&mut self, me: usize, ps: u64) -> bool {
         let Memory::Timed(memory) = &mut self.memory else { return false };
         memory.talk(me, ps);
-        let next = if self.quiet { me } else { memory.turn_in_host(me) };
+        let next = if self.quiet { me } else { memory.next_in_host(me) };
         self.current = next;
         self.switches += u64::from(next != me);
         next != me

@@ -124,7 +124,7 @@ impl Timed {
 
     /// Whoever is next if not `me`, who then queues up.
     #[inline]
-    pub fn turn(&mut self, me: usize) -> usize {
+    pub fn next_worker(&mut self, me: usize) -> usize {
         let mine = (self.workers[me].clock, me as u16);
         match self.ready.peek_mut() {
             Some(mut top) if top.0 < mine => {
@@ -137,14 +137,14 @@ impl Timed {
         }
     }
 
-    /// As [`Self::turn`], for what only workers of the same host can notice: whoever is next if one of them
-    /// is behind `me`, otherwise `me`. What other hosts see of a host are verbs, and those take their own
-    /// turns.
+    /// As [`Self::next_worker`], for what only workers of the same host can notice: whoever is next if one of
+    /// them is behind `me`, otherwise `me`. What other hosts see of a host are verbs, and those take their
+    /// own turns.
     #[inline]
-    pub fn turn_in_host(&mut self, me: usize) -> usize {
+    pub fn next_in_host(&mut self, me: usize) -> usize {
         let Worker { host, clock, .. } = self.workers[me];
         let behind = |&w: &u16| (self.workers[usize::from(w)].clock, w) < (clock, me as u16);
-        if self.living[host].iter().any(behind) { self.turn(me) } else { me }
+        if self.living[host].iter().any(behind) { self.next_worker(me) } else { me }
     }
 
     /// Whoever is next after a worker that is gone.

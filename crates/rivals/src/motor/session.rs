@@ -42,10 +42,10 @@ impl<'h, F: Fabric> Session for MotorSession<'h, F> {
 
     fn back_off(&mut self, conflicts: u32) {
         let turns = self.txn.cx.random_below(1 << conflicts.min(6));
-        (0..turns).for_each(|_| self.wait_a_turn());
+        (0..turns).for_each(|_| self.pause());
     }
 
-    fn wait_a_turn(&mut self) {
+    fn pause(&mut self) {
         self.txn.cx.pause();
     }
 }

@@ -210,7 +210,7 @@ impl PartHost {
     /// Waits for `answers` answers to the request, serving meanwhile. No latch is held.
     pub(super) fn await_answers<F: Fabric>(&self, cx: &Cx<F>, answers: usize) -> Vec<(HostId, Answer)> {
         let mailbox = &self.post.mailboxes[usize::from(cx.worker().0)];
-        let mut turn = 0u32;
+        let mut spins = 0u32;
         loop {
             {
                 let mut mailbox = mailbox.lock(cx);
@@ -218,10 +218,10 @@ impl PartHost {
                     return std::mem::take(&mut mailbox.answers);
                 }
             }
-            turn = if self.serve(cx) == 0 { turn + 1 } else { 0 };
+            spins = if self.serve(cx) == 0 { spins + 1 } else { 0 };
             let is_over = || self.serve(cx) > 0 || mailbox.lock(cx).answers.len() >= answers;
-            if turn > 0 {
-                bells::pass(cx, self.mail_bell(cx), turn, is_over);
+            if spins > 0 {
+                bells::pass(cx, self.mail_bell(cx), spins, is_over);
             }
         }
     }

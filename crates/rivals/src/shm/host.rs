@@ -272,7 +272,7 @@ impl ShmHost {
     }
 
     /// A turn of a worker that waits for its next try: hosts that join may need this one.
-    pub(super) fn wait_a_turn<F: Fabric>(&self, cx: &Cx<F>) {
+    pub(super) fn pause<F: Fabric>(&self, cx: &Cx<F>) {
         self.responder.poll(cx);
         cx.pause();
     }

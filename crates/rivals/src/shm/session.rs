@@ -54,10 +54,10 @@ impl<'h, F: Fabric> Session for ShmSession<'h, F> {
 
     fn back_off(&mut self, conflicts: u32) {
         let turns = self.txn.cx.random_below(1 << conflicts.min(6));
-        (0..turns).for_each(|_| self.wait_a_turn());
+        (0..turns).for_each(|_| self.pause());
     }
 
-    fn wait_a_turn(&mut self) {
-        self.txn.host.wait_a_turn(self.txn.cx);
+    fn pause(&mut self) {
+        self.txn.host.pause(self.txn.cx);
     }
 }

@@ -134,7 +134,7 @@ impl<'a> Actor<'a> {
     pub(super) fn waits(&mut self) {
         let ticket = self.session.ticket();
         while !self.engine.is_fenced() && !self.session.is_durable(ticket).expect("good disks") {
-            self.session.wait_a_turn();
+            self.session.pause();
         }
     }
 }

@@ -36,7 +36,7 @@ impl<'h, M: Method> Client<'h, M> {
                 Err(TxnError::Rollback | TxnError::OutOfMemory { .. }) => {}
                 Err(TxnError::LogFull { .. }) if self.life.full.get() => {
                     self.life.refused.set(self.life.refused.get() + 1);
-                    (0..50).for_each(|_| self.session.wait_a_turn());
+                    (0..50).for_each(|_| self.session.pause());
                 }
                 Err(TxnError::LogFailed | TxnError::NotRestored { .. }) if self.life.faulty.get() => break,
                 Err(other) => panic!("a transaction failed: {other}"),
@@ -45,7 +45,7 @@ impl<'h, M: Method> Client<'h, M> {
         }
         while !self.waiting.is_empty() {
             self.acknowledge();
-            self.session.wait_a_turn();
+            self.session.pause();
         }
         self.life.running.set(self.life.running.get() - 1);
         while self.life.running.get() > 0 {

@@ -89,7 +89,7 @@ impl<'a> Actor<'a> {
                 return false;
             }
             match serves {
-                true => self.session.wait_a_turn(),
+                true => self.session.pause(),
                 false => self.cx.pause(),
             }
         }

@@ -125,7 +125,7 @@ fn has_reserve(disks: &SimDisks) -> bool {
 fn change(cx: &Cx<Sim>, host: &RowHost, run: &Run) {
     let mut session = RowSession::new(cx, host);
     while !run.loaded.get() {
-        session.wait_a_turn();
+        session.pause();
     }
     let mut last = Ticket::default();
     while run.committed.get() < CHANGES {
@@ -140,14 +140,14 @@ fn change(cx: &Cx<Sim>, host: &RowHost, run: &Run) {
             }
             Err(TxnError::LogFull { host: 0 }) => {
                 run.refused.set(run.refused.get() + 1);
-                (0..100).for_each(|_| session.wait_a_turn());
+                (0..100).for_each(|_| session.pause());
             }
             Err(TxnError::Conflict(_)) => session.back_off(1),
             Err(other) => panic!("a change failed: {other}"),
         }
     }
     while !session.is_durable(last).expect("what is committed has room") {
-        session.wait_a_turn();
+        session.pause();
     }
     run.done.set(true);
 }

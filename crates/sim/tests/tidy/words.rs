@@ -7,6 +7,7 @@ use super::{assert_none, has_word, sources};
 const PRIVATE: &[(&str, &str)] = &[
     ("asker", "requester"),
     ("buried", "fenced"),
+    ("beaten", "refused, penalty"),
     ("bury", "fence, of a host; close, of its log"),
     ("circle", "cycle of the wait-for graph"),
     ("circles", "cycles of the wait-for graph"),
@@ -34,8 +35,11 @@ const PRIVATE: &[(&str, &str)] = &[
 ];
 
 /// Names of types that say nothing of what the type is, and what to say, below SQL.
-const VAGUE_TYPES: &[(&str, &str)] =
-    &[("Place", "what lies there: a row's location, a log position"), ("Places", "index map")];
+const VAGUE_TYPES: &[(&str, &str)] = &[
+    ("Place", "what lies there: a row's location, a log position"),
+    ("Places", "index map"),
+    ("Turn", "a step, a poll, a spin"),
+];
 
 /// True if the line declares a type of this name.
 fn declares(line: &str, name: &str) -> bool {

@@ -29,8 +29,8 @@ const RENEW_NS: u64 = 200_000_000;
 /// look at to rest.
 const SLICE_NS: u64 = 2_000_000;
 const HELD_NS: u64 = 2_000;
-/// Turns of a wait for the log that are awake: storage takes longer than a few.
-const LOG_TURNS: u32 = 16;
+/// Spins of a wait for the log that are awake: storage takes longer than a few.
+const LOG_SPINS: u32 = 16;
 
 /// A room as sessions see it. A method that needs a worker waits for one if there is none, and keeps it.
 pub(super) trait Room: Send {
@@ -170,13 +170,13 @@ impl<F: Fabric> Furnished<F> {
 
     /// Waits until the last transaction is durable, without a worker.
     fn wait_durable(&mut self, waits: &mut dyn FnMut()) -> Result<()> {
-        let mut turns = 0;
+        let mut spins = 0;
         while !self.txn.is_durable(&self.cx, &self.host)? {
-            turns += 1;
-            if turns == 1 {
+            spins += 1;
+            if spins == 1 {
                 waits();
             }
-            match turns > LOG_TURNS {
+            match spins > LOG_SPINS {
                 true => self.txn.sleep_until_durable(&self.cx, &self.host),
                 false => self.cx.pause(),
             }

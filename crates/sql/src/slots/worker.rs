@@ -99,11 +99,11 @@ pub(super) fn run_whole<F: Fabric>(
 fn wait_durable<F: Fabric>(session: &mut RowSession<'_, F>) -> Result<()> {
     let ticket = session.ticket();
     let wants = session.durability() == Durability::Storage;
-    let mut turns = 0;
+    let mut spins = 0;
     while wants && !session.is_durable(ticket)? {
-        turns += 1;
-        // Storage takes longer than a few turns.
-        if turns > 16 { session.sleep_for(ticket) } else { session.wait_a_turn() }
+        spins += 1;
+        // Storage takes longer than a few spins.
+        if spins > 16 { session.sleep_for(ticket) } else { session.pause() }
     }
     Ok(())
 }

@@ -305,7 +305,7 @@ impl Session for Memory {
 
     fn back_off(&mut self, _conflicts: u32) {}
 
-    fn wait_a_turn(&mut self) {}
+    fn pause(&mut self) {}
 }
 
 impl Snapshot for Memory {

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A failed call changed what docs/storage.md says it may have changed, and nothing else.
-//! 2. A call in several turns (a torn write, a sync) is over, and lets go of what it held, when its
+//! 2. A call in several steps (a torn write, a sync) is over, and lets go of what it held, when its
 //!    [`Progress`] is dropped.
 
 use std::collections::BTreeMap;
@@ -32,27 +32,27 @@ pub(crate) struct Device {
     holder: Weak<()>,
 }
 
-/// What a call has done in its turns so far.
+/// What a call has done in its steps so far.
 #[derive(Default)]
 pub(crate) struct Progress {
-    /// Calls that are done at once: nobody else can run between their turns.
+    /// Calls that are done at once: nobody else can run between their steps.
     pub whole: bool,
     begun: bool,
     /// Bytes written, and from where.
     written: usize,
     start: u64,
     appending: Option<Arc<()>>,
-    /// Changes when a sync began, and its turns to come.
+    /// Changes when a sync began, and its steps to come.
     sync: Option<(u64, u32)>,
-    /// Bytes that a reader has already, and its turns before it has the others.
+    /// Bytes that a reader has already, and its steps before it has the others.
     read: Option<(usize, u32)>,
 }
 
-/// What a turn of a call came to.
-pub(crate) enum Turn {
-    /// It needs another turn.
+/// What a step of a call came to.
+pub(crate) enum Step {
+    /// It needs another step.
     More,
-    /// It needs another turn, and somebody else must have had one before.
+    /// It needs another step, and somebody else must have had one before.
     Waits,
     /// It is over.
     Over(Answer, Cost),
@@ -120,16 +120,16 @@ impl Device {
         self.names.now.iter().map(|(name, number)| (name.clone(), self.files[number].bytes.clone())).collect()
     }
 
-    /// One turn of a call by a worker of `host`.
-    pub fn turn(
+    /// One step of a call by a worker of `host`.
+    pub fn step(
         &mut self,
         host: HostId,
         session: u64,
         call: &mut DiskCall<'_>,
         progress: &mut Progress,
-    ) -> Turn {
+    ) -> Step {
         if !std::mem::replace(&mut progress.begun, true) && !self.faults.take_call() {
-            return Turn::Over(Err(DiskErrorKind::Failed), Cost::default());
+            return Step::Over(Err(DiskErrorKind::Failed), Cost::default());
         }
         let holds = matches!(call, DiskCall::Hold { .. });
         let looks = session == LOOKS && !call.changes();
@@ -150,8 +150,8 @@ impl Device {
         }
     }
 
-    /// Calls of a single turn.
-    fn simple(&mut self, host: HostId, looks: bool, call: &mut DiskCall<'_>) -> Turn {
+    /// Calls of a single step.
+    fn simple(&mut self, host: HostId, looks: bool, call: &mut DiskCall<'_>) -> Step {
         let answer = match call {
             DiskCall::Hold { token } => self.hold(host, token),
             DiskCall::Create { name } => self.create(name),
@@ -170,36 +170,36 @@ impl Device {
                 file.truncate(*len, &mut self.random);
                 Ok(DiskAnswer::Done)
             }
-            _ => unreachable!("calls of several turns are elsewhere"),
+            _ => unreachable!("calls of several steps are elsewhere"),
         };
-        Turn::Over(answer, Cost::default())
+        Step::Over(answer, Cost::default())
     }
 
     /// What is there. Whoever looks at a file that its holder has open (`looks`) may have some bytes sooner
     /// than those behind them, and these may be written meanwhile: the system reads one page after the other.
-    fn read(&mut self, number: u64, offset: u64, out: &mut [u8], looks: Option<&mut Progress>) -> Turn {
+    fn read(&mut self, number: u64, offset: u64, out: &mut [u8], looks: Option<&mut Progress>) -> Step {
         let file = &self.files[&number];
         let there = file.bytes.get(offset as usize..).unwrap_or_default();
         let count = there.len().min(out.len());
         let there = &there[..count];
         let mut seen = 0;
         if let Some(progress) = looks.filter(|_| file.open.strong_count() > 0) {
-            let turns;
-            (seen, turns) = progress.read.unwrap_or_else(|| {
-                let (seen, turns) = tear(there, &mut self.looks);
+            let steps;
+            (seen, steps) = progress.read.unwrap_or_else(|| {
+                let (seen, steps) = tear(there, &mut self.looks);
                 out[..seen].copy_from_slice(&there[..seen]);
-                (seen, turns)
+                (seen, steps)
             });
-            if turns > 0 {
-                progress.read = Some((seen, turns - 1));
-                return Turn::More;
+            if steps > 0 {
+                progress.read = Some((seen, steps - 1));
+                return Step::More;
             }
         }
         debug_assert!(seen <= out.len(), "{seen} bytes were seen before, of {}", out.len());
         let seen = seen.min(count);
         out[seen..count].copy_from_slice(&there[seen..]);
         let cost = Cost { copied_bytes: count as u64, moved_bytes: count as u64, syncs: 0 };
-        Turn::Over(Ok(DiskAnswer::Number(count as u64)), cost)
+        Step::Over(Ok(DiskAnswer::Number(count as u64)), cost)
     }
 
     fn hold(&mut self, host: HostId, token: &Arc<()>) -> Answer {
@@ -282,7 +282,7 @@ impl Device {
     }
 
     /// All of the rest, or (once in a call, now and then) a part of it: a process may die in between.
-    fn write(&mut self, number: u64, bytes: &[u8], progress: &mut Progress) -> Turn {
+    fn write(&mut self, number: u64, bytes: &[u8], progress: &mut Progress) -> Step {
         debug_assert!(progress.written < bytes.len().max(1), "a write goes on where it stopped");
         let rest = &bytes[progress.written..];
         let at = progress.start + progress.written as u64;
@@ -293,18 +293,18 @@ impl Device {
         file.write(at, &rest[..count], &mut self.random);
         if torn {
             progress.written = count;
-            return Turn::More;
+            return Step::More;
         }
         let copied = Cost { copied_bytes: bytes.len() as u64, ..Cost::default() };
         let fits = count == rest.len();
-        Turn::Over(if fits { Ok(DiskAnswer::Done) } else { Err(DiskErrorKind::Full) }, copied)
+        Step::Over(if fits { Ok(DiskAnswer::Done) } else { Err(DiskErrorKind::Full) }, copied)
     }
 
-    fn append(&mut self, number: u64, bytes: &[u8], progress: &mut Progress) -> Turn {
+    fn append(&mut self, number: u64, bytes: &[u8], progress: &mut Progress) -> Step {
         if progress.appending.is_none() {
             let file = self.file(number);
             if file.appending.strong_count() > 0 {
-                return Turn::Waits;
+                return Step::Waits;
             }
             let alone = Arc::new(());
             file.appending = Arc::downgrade(&alone);
@@ -312,29 +312,29 @@ impl Device {
         }
         debug_assert!(self.file(number).appending.strong_count() > 0, "who appends does so alone");
         match self.write(number, bytes, progress) {
-            Turn::Over(Ok(_), cost) => Turn::Over(Ok(DiskAnswer::Number(progress.start)), cost),
-            Turn::Over(Err(error), cost) => {
+            Step::Over(Ok(_), cost) => Step::Over(Ok(DiskAnswer::Number(progress.start)), cost),
+            Step::Over(Err(error), cost) => {
                 let file = self.files.get_mut(&number).expect("open files are kept");
                 file.truncate(progress.start, &mut self.random);
-                Turn::Over(Err(error), cost)
+                Step::Over(Err(error), cost)
             }
             unfinished => unfinished,
         }
     }
 
-    /// A sync of a file, or of the names: its first turn decides what it covers, its last one does it.
-    fn sync(&mut self, file: Option<u64>, progress: &mut Progress) -> Turn {
-        let Some((began, turns)) = progress.sync else {
+    /// A sync of a file, or of the names: its first step decides what it covers, its last one does it.
+    fn sync(&mut self, file: Option<u64>, progress: &mut Progress) -> Step {
+        let Some((began, steps)) = progress.sync else {
             let began = match file {
                 Some(number) => self.file(number).begin_sync(),
                 None => self.names.made(),
             };
             progress.sync = Some((began, if progress.whole { 0 } else { self.faults.sync_times }));
-            return if progress.whole { self.sync(file, progress) } else { Turn::More };
+            return if progress.whole { self.sync(file, progress) } else { Step::More };
         };
-        if turns > 1 {
-            progress.sync = Some((began, turns - 1));
-            return Turn::More;
+        if steps > 1 {
+            progress.sync = Some((began, steps - 1));
+            return Step::More;
         }
         let mut cost = Cost { syncs: self.faults.sync_times, ..Cost::default() };
         let works = self.faults.take_sync();
@@ -345,7 +345,7 @@ impl Device {
                 self.names.fail_sync(&mut self.random)
             }
             self.forget_files();
-            return Turn::Over(done_if(works), cost);
+            return Step::Over(done_if(works), cost);
         };
         let file = self.files.get_mut(&number).expect("open files are kept");
         cost.moved_bytes = file.unsynced_bytes();
@@ -354,7 +354,7 @@ impl Device {
         } else {
             file.fail_sync(began, &mut self.random)
         }
-        Turn::Over(done_if(works), cost)
+        Step::Over(done_if(works), cost)
     }
 
     /// Frees files that nobody can reach any more.
@@ -365,7 +365,7 @@ impl Device {
 }
 
 /// How many of these bytes are read at first, most often a little of what is not written yet, and after how
-/// many turns the others are.
+/// many steps the others are.
 fn tear(there: &[u8], random: &mut Random) -> (usize, u32) {
     if there.is_empty() || random.next() & 1 == 0 {
         return (0, 0);

@@ -24,7 +24,7 @@ pub enum DiskFault {
         /// Syncs that still work.
         after: u64,
     },
-    /// Syncs take so many times as long (adversarial: so many turns).
+    /// Syncs take so many times as long (adversarial: so many steps).
     SlowSyncs {
         /// At least 1.
         times: u32,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use super::error::DiskErrorKind;
 use crate::cx::HostId;
-pub(crate) use device::{Cost, Progress, Turn};
+pub(crate) use device::{Cost, Progress, Step};
 pub use fault::{Damage, DiskFault};
 
 use device::Device;
