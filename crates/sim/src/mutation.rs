@@ -118,7 +118,7 @@ pub const SPARED: &[Spared] = &[
     },
     Spared {
         verb: Verb::Fence,
-        file: "rivals/src/partitioned/post.rs",
+        file: "rivals/src/partitioned/mail.rs",
         near: "if to.worker != cx.worker() {",
         because: "orders a store to the host's own memory (the answer) and the load of a bell's sleepers, \
                   which the simulator never reorders; real processors do",

@@ -33,7 +33,7 @@
 
 mod bell;
 mod directory;
-mod post;
+mod listeners;
 mod room;
 mod turns;
 mod worker;
@@ -59,7 +59,7 @@ use crate::storage::undo::UndoLog;
 use crate::types::Oid;
 pub use bell::{Bell, Ringing};
 pub use directory::Directory;
-pub use post::Post;
+pub use listeners::Listeners;
 use room::{Room, rooms};
 pub use turns::{TakesTurns, Turn};
 use worker::{Attendant, look};
@@ -117,7 +117,7 @@ pub struct Slots {
     observed: Observed,
     advisory: Ringing,
     turns: TakesTurns,
-    post: Arc<Post>,
+    listeners: Arc<Listeners>,
     directory: Directory,
     /// Bytes of the temporary objects of all sessions.
     private_bytes: Arc<AtomicU64>,
@@ -137,7 +137,7 @@ impl Slots {
     pub fn new() -> Arc<Slots> {
         let wakes_attendant = Mutex::default();
         let (pool, observed) = (Mutex::default(), Observed::default());
-        let (advisory, turns, post) = (Ringing::default(), TakesTurns::default(), Arc::default());
+        let (advisory, turns, listeners) = (Ringing::default(), TakesTurns::default(), Arc::default());
         let directory = Directory::default();
         let (private_bytes, workers) = (Arc::default(), Arc::default());
         Arc::new(Slots {
@@ -147,7 +147,7 @@ impl Slots {
             observed,
             advisory,
             turns,
-            post,
+            listeners,
             directory,
             private_bytes,
         })
@@ -388,8 +388,8 @@ impl Slots {
     }
 
     /// Who listens to what.
-    pub fn post(&self) -> &Post {
-        &self.post
+    pub fn listeners(&self) -> &Listeners {
+        &self.listeners
     }
 
     /// Who is served here.
@@ -412,9 +412,9 @@ impl Slots {
 
     /// Soon tells all hosts that nobody here listens, if that is so then.
     pub fn fall_silent(&self, classes: Arc<Classes>) {
-        let post = self.post.clone();
+        let listeners = self.listeners.clone();
         self.later(None, move |running| {
-            if post.is_wanted() {
+            if listeners.is_wanted() {
                 return Ok(());
             }
             notices::set_listening(running.tx, &classes, false)?;

@@ -19,10 +19,10 @@ use liger_pod::plan::{PartitionId, Plan};
 use liger_pod::selftest::Responder;
 
 use super::logged::PartLog;
+use super::mail::{Mail, Route};
 use super::message::{MESSAGE_OVERHEAD, ROW_OVERHEAD};
 use super::part::{PartTable, Partition};
 use super::participant::Participant;
-use super::post::{Post, Route};
 use super::rules::{Protocol, Rules, Who};
 use liger_engine::history::HistorySink;
 use liger_engine::log::HostLog;
@@ -91,7 +91,7 @@ pub struct PartHost {
     /// By host and worker: what their transactions have here.
     participants: Vec<Latch<Participant>>,
     pub(super) lanes: Lanes,
-    pub(super) post: Post,
+    pub(super) mail: Mail,
     /// By worker: the number of its last transaction.
     transactions: Vec<AtomicU64>,
     pub(super) history: Option<Arc<dyn HistorySink>>,
@@ -142,7 +142,7 @@ impl PartHost {
             replicas: Replicas::new(&catalog),
             participants: (1..=requesters).map(|who| Latch::new(Participant::new(Who(who), rules))).collect(),
             lanes,
-            post: Post::new(options.route, workers),
+            mail: Mail::new(options.route, workers),
             transactions: (0..workers).map(|_| AtomicU64::new(0)).collect(),
             history: options.history,
             log: options.log.map(|log| PartLog::new(cx, plan, log)),

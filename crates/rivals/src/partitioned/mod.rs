@@ -8,7 +8,7 @@
 //! * `branch`: a transaction's part at one host; `participant`: those of other hosts' transactions;
 //! * `transaction`, `commit`, [`PartSession`]: the coordinator;
 //! * `logged`: what is kept in the log, if the pod keeps one;
-//! * `message`, `post`: what hosts say, and how it travels; `host`, `load`: the rest.
+//! * `message`, `mail`: what hosts say, and how it travels; `host`, `load`: the rest.
 
 mod branch;
 mod check;
@@ -17,17 +17,17 @@ mod engine;
 mod host;
 mod join;
 mod logged;
+mod mail;
 mod message;
 mod part;
 mod participant;
-mod post;
 mod rules;
 mod session;
 mod transaction;
 
 pub use host::{Options, PartHost, Traffic};
 pub use join::{PartitionedOptions, config_for, join};
-pub use post::Route;
+pub use mail::Route;
 pub use rules::Protocol;
 pub use session::PartSession;
 pub use transaction::PartTxn;

@@ -119,12 +119,12 @@ impl Notify {
         {
             let wanted = self.wanted();
             let added: Vec<String> = wanted.difference(&self.channels.borrow()).cloned().collect();
-            let post = host.slots.post();
+            let listeners = host.slots.listeners();
             if !added.is_empty() {
                 // What has committed before is not for this session.
                 host.slots.deliver();
             }
-            added.iter().for_each(|channel| post.listen(channel, shared.process_id, &shared.client));
+            added.iter().for_each(|channel| listeners.listen(channel, shared.process_id, &shared.client));
             let any = !added.is_empty();
             *self.added.borrow_mut() = added;
             if any {
@@ -145,7 +145,7 @@ impl Notify {
             let now = if committed { self.wanted() } else { self.channels.borrow().clone() };
             let before: BTreeSet<String> = self.channels.borrow().iter().cloned().chain(added).collect();
             leave(host, before.difference(&now), shared.process_id);
-            if self.sent.take() && committed && host.slots.post().is_wanted() {
+            if self.sent.take() && committed && host.slots.listeners().is_wanted() {
                 // What it has sent to itself, and to others of its host, comes with its answer.
                 host.slots.deliver();
             }
@@ -174,10 +174,10 @@ fn announce(host: &SqlHost) -> Result<()> {
 fn leave<'a>(host: &SqlHost, channels: impl Iterator<Item = &'a String>, process_id: i32) {
     let mut any = false;
     for channel in channels {
-        host.slots.post().unlisten(channel, process_id);
+        host.slots.listeners().unlisten(channel, process_id);
         any = true;
     }
-    if any && !host.slots.post().is_wanted() {
+    if any && !host.slots.listeners().is_wanted() {
         host.slots.fall_silent(host.catalog.classes().clone());
     }
 }

@@ -194,7 +194,7 @@ impl Attendant<'_> {
         if self.slots.advisory.is_awaited() {
             self.slots.advisory.hear(rung(session, Bell::Advisory));
         }
-        if self.slots.post.is_wanted() {
+        if self.slots.listeners.is_wanted() {
             let now = (rung(session, Bell::Notices), session.cx().now_ns());
             let last = heard.notices;
             if (now.0 != last.0 || now.1 - last.1 > TRUST_NS) && self.hand_over(session).is_ok() {
@@ -219,7 +219,7 @@ impl Attendant<'_> {
                 taken = notices::take(running.tx, classes)?;
                 Ok(())
             })?;
-            self.slots.post.hand_over(&taken.0);
+            self.slots.listeners.hand_over(&taken.0);
             if taken.1 {
                 return Ok(());
             }

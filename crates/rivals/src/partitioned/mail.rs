@@ -54,8 +54,8 @@ struct Mailbox {
     answers: Vec<(HostId, Answer)>,
 }
 
-/// The post of one host.
-pub(super) struct Post {
+/// The mail of one host.
+pub(super) struct Mail {
     route: Route,
     outbox: Outbox,
     mailboxes: Vec<Latch<Mailbox>>,
@@ -65,7 +65,7 @@ pub(super) struct Post {
     leaving: Tray,
 }
 
-impl Post {
+impl Mail {
     pub(super) fn new(route: Route, workers: u8) -> Self {
         let (outbox, leaving) = (Outbox::default(), Tray::default());
         let mailboxes = (0..workers).map(|_| Latch::default()).collect();
@@ -78,31 +78,31 @@ impl PartHost {
     pub(super) fn send<F: Fabric>(&self, cx: &Cx<F>, to: HostId, message: &Message) {
         count(&self.traffic.messages, 1);
         let bytes = message.encode();
-        match self.post.route {
+        match self.mail.route {
             Route::Workers | Route::Receiver => self.post_now(cx, to, bytes),
             Route::Thread | Route::Network => {
                 // The worker makes the message, the thread takes it on its way.
                 cx.spend(Work::Message, 1);
-                self.post.leaving.lock(cx).push_back((to, bytes));
+                self.mail.leaving.lock(cx).push_back((to, bytes));
             }
         }
     }
 
     /// Through the lanes. Hosts of such a pod do not come back: a number has one incarnation.
     fn post_now<F: Fabric>(&self, cx: &Cx<F>, to: HostId, bytes: Vec<u8>) {
-        self.post.outbox.post(cx, &self.lanes, Addressee::any(to), bytes, || true);
+        self.mail.outbox.post(cx, &self.lanes, Addressee::any(to), bytes, || true);
     }
 
     /// Does what other hosts have asked for, and takes their answers. Returns the number of messages handled.
     pub fn serve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        match self.post.route {
+        match self.mail.route {
             Route::Workers => {
                 let handled = self.lanes.poll(cx, |from, bytes| self.open(cx, from.0, bytes));
-                self.post.outbox.drain(cx, &self.lanes);
+                self.mail.outbox.drain(cx, &self.lanes);
                 handled
             }
             Route::Receiver | Route::Thread | Route::Network => {
-                self.post.trays.get(usize::from(cx.worker().0)).map_or(0, |tray| self.empty(cx, tray))
+                self.mail.trays.get(usize::from(cx.worker().0)).map_or(0, |tray| self.empty(cx, tray))
             }
         }
     }
@@ -119,19 +119,19 @@ impl PartHost {
     /// Handles all mail that has come to this host; for a pod whose workers have ended. Returns the number of
     /// messages handled or moved.
     pub fn drain_mail<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        let moved = if self.post.route.has_thread() { self.carry(cx) } else { self.serve(cx) };
-        moved + self.post.trays.iter().map(|tray| self.empty(cx, tray)).sum::<usize>()
+        let moved = if self.mail.route.has_thread() { self.carry(cx) } else { self.serve(cx) };
+        moved + self.mail.trays.iter().map(|tray| self.empty(cx, tray)).sum::<usize>()
     }
 
     /// Mail of this host that waits for room, or for whoever carries or opens it.
     pub(crate) fn unsent<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        let in_trays: usize = self.post.trays.iter().map(|tray| tray.lock(cx).len()).sum();
-        in_trays + self.post.leaving.lock(cx).len() + usize::from(!self.post.outbox.is_empty(cx))
+        let in_trays: usize = self.mail.trays.iter().map(|tray| tray.lock(cx).len()).sum();
+        in_trays + self.mail.leaving.lock(cx).len() + usize::from(!self.mail.outbox.is_empty(cx))
     }
 
     /// Whether a thread beside the workers has to carry their mail.
     pub fn is_carried(&self) -> bool {
-        self.post.route.has_thread()
+        self.mail.route.has_thread()
     }
 
     fn open<F: Fabric>(&self, cx: &Cx<F>, from: HostId, bytes: &[u8]) {
@@ -146,7 +146,7 @@ impl PartHost {
     }
 
     fn deliver<F: Fabric>(&self, cx: &Cx<F>, from: HostId, to: Requester, answer: Answer) {
-        let Some(mailbox) = self.post.mailboxes.get(usize::from(to.worker.0)) else {
+        let Some(mailbox) = self.mail.mailboxes.get(usize::from(to.worker.0)) else {
             return count(&self.traffic.messages_dropped, 1);
         };
         let mut mailbox = mailbox.lock(cx);
@@ -169,7 +169,7 @@ impl PartHost {
     /// One turn of the thread that carries mail between workers and lanes or network
     /// ([`Route::has_thread`]). Returns the number of messages moved.
     pub fn carry<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        let over_network = self.post.route == Route::Network;
+        let over_network = self.mail.route == Route::Network;
         let mut moved = if over_network {
             let received = (0..RECEIVED_A_TURN).map_while(|_| cx.receive_message());
             received.map(|(from, bytes)| self.hand_over(cx, from, bytes)).count()
@@ -177,7 +177,7 @@ impl PartHost {
             self.lanes.poll(cx, |(from, _), bytes| self.hand_over(cx, from, bytes.to_vec()))
         };
         loop {
-            let Some((to, bytes)) = self.post.leaving.lock(cx).pop_front() else { break };
+            let Some((to, bytes)) = self.mail.leaving.lock(cx).pop_front() else { break };
             if over_network {
                 cx.send_message(to, bytes);
             } else {
@@ -185,7 +185,7 @@ impl PartHost {
             }
             moved += 1;
         }
-        self.post.outbox.drain(cx, &self.lanes);
+        self.mail.outbox.drain(cx, &self.lanes);
         moved
     }
 
@@ -194,14 +194,14 @@ impl PartHost {
         let Some(message) = Message::decode(&bytes) else {
             return count(&self.traffic.messages_dropped, 1);
         };
-        if let Some(tray) = self.post.trays.get(usize::from(message.requester().worker.0)) {
+        if let Some(tray) = self.mail.trays.get(usize::from(message.requester().worker.0)) {
             tray.lock(cx).push_back((from, bytes));
         }
     }
 
     /// Begins a request: its number, to be named in every message of it.
     pub(super) fn begin_request<F: Fabric>(&self, cx: &Cx<F>) -> Requester {
-        let mut mailbox = self.post.mailboxes[usize::from(cx.worker().0)].lock(cx);
+        let mut mailbox = self.mail.mailboxes[usize::from(cx.worker().0)].lock(cx);
         mailbox.request = mailbox.request.wrapping_add(1);
         mailbox.answers.clear();
         Requester { worker: cx.worker(), request: mailbox.request }
@@ -209,7 +209,7 @@ impl PartHost {
 
     /// Waits for `answers` answers to the request, serving meanwhile. No latch is held.
     pub(super) fn await_answers<F: Fabric>(&self, cx: &Cx<F>, answers: usize) -> Vec<(HostId, Answer)> {
-        let mailbox = &self.post.mailboxes[usize::from(cx.worker().0)];
+        let mailbox = &self.mail.mailboxes[usize::from(cx.worker().0)];
         let mut spins = 0u32;
         loop {
             {

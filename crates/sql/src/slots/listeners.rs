@@ -1,4 +1,4 @@
-//! The post of a host: which sessions listen to which channels, and handing them what has come.
+//! The listeners of a host: which sessions listen to which channels, and handing them what has come.
 //!
 //! Invariants:
 //! 1. A session is entered before the transaction commits in which it begins to listen, and before this host
@@ -17,12 +17,12 @@ type Channels = BTreeMap<String, BTreeMap<i32, Arc<dyn Client>>>;
 
 /// Who listens.
 #[derive(Default)]
-pub struct Post {
+pub struct Listeners {
     channels: Mutex<Channels>,
     is_wanted: AtomicBool,
 }
 
-impl Post {
+impl Listeners {
     fn channels(&self) -> MutexGuard<'_, Channels> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
