@@ -4,24 +4,30 @@ use super::{assert_none, has_word, sources};
 
 /// Words that were ours alone, and what to say: whole words of code and comments below SQL, in either case.
 /// (In SQL and in documents they may be ordinary English.)
+///
+/// `inherit` is not among them: a new row inherits the lock of the gap that it divides, and a child process
+/// its parent's files. Who takes over from a dead host is its successor.
 const PRIVATE: &[(&str, &str)] = &[
     ("asker", "requester"),
-    ("buried", "fenced"),
     ("beaten", "refused, penalty"),
+    ("buried", "fenced"),
     ("bury", "fence, of a host; close, of its log"),
     ("circle", "cycle of the wait-for graph"),
     ("circles", "cycles of the wait-for graph"),
     ("cold", "unrestored"),
     ("crew", "worker group"),
+    ("desk", "request queue, handle"),
     ("doom", "mark as deleted"),
     ("doomed", "deleted"),
     ("heart", "heartbeat"),
+    ("hearts", "heartbeats"),
     ("heir", "successor, of a dead host"),
     ("heirs", "successors"),
     ("keeper", "failure detector"),
     ("life", "incarnation, of a host"),
     ("overrule", "fence"),
     ("overruled", "fenced"),
+    ("painter", "status writer"),
     ("relief", "eviction"),
     ("settle", "resolve locks, wait until durable, drain mail, quiesce"),
     ("settled", "resolved, durable, drained, at rest"),
