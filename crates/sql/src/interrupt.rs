@@ -59,13 +59,13 @@ impl InterruptReason {
 #[derive(Debug, Default)]
 pub struct Interrupt {
     reason: AtomicU8,
-    /// Where its statement is, see [`Place`].
+    /// Where its statement is, see [`WaitEvent`].
     place: AtomicU8,
 }
 
 /// Where a session's statement is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum WaitEvent {
     /// Nowhere, or with the session itself.
     #[default]
     Here,
@@ -102,31 +102,31 @@ impl Interrupt {
     }
 
     /// Shows where the session's statement is, to those who watch.
-    pub fn show(&self, place: Place) {
+    pub fn show(&self, place: WaitEvent) {
         let number = match place {
-            Place::Here => 0,
-            Place::Queue => 1,
-            Place::Lock => 2,
-            Place::Turn => 3,
-            Place::Relation => 4,
-            Place::Log => 5,
-            Place::Client => 6,
-            Place::Running(number) => 7 + number,
+            WaitEvent::Here => 0,
+            WaitEvent::Queue => 1,
+            WaitEvent::Lock => 2,
+            WaitEvent::Turn => 3,
+            WaitEvent::Relation => 4,
+            WaitEvent::Log => 5,
+            WaitEvent::Client => 6,
+            WaitEvent::Running(number) => 7 + number,
         };
         self.place.store(number, Ordering::Relaxed);
     }
 
     /// Where the session's statement is.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> WaitEvent {
         match self.place.load(Ordering::Relaxed) {
-            0 => Place::Here,
-            1 => Place::Queue,
-            2 => Place::Lock,
-            3 => Place::Turn,
-            4 => Place::Relation,
-            5 => Place::Log,
-            6 => Place::Client,
-            number => Place::Running(number - 7),
+            0 => WaitEvent::Here,
+            1 => WaitEvent::Queue,
+            2 => WaitEvent::Lock,
+            3 => WaitEvent::Turn,
+            4 => WaitEvent::Relation,
+            5 => WaitEvent::Log,
+            6 => WaitEvent::Client,
+            number => WaitEvent::Running(number - 7),
         }
     }
 

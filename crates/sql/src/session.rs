@@ -30,7 +30,7 @@
 
 use std::sync::Arc;
 
-pub use crate::interrupt::{Interrupt, InterruptReason, Place};
+pub use crate::interrupt::{Interrupt, InterruptReason, WaitEvent};
 
 use crate::encoding::ClientEncoding;
 use crate::error::SqlError;
@@ -326,7 +326,7 @@ pub struct Activity {
     /// What it does.
     pub state: ActivityState,
     /// Where its statement is.
-    pub place: Place,
+    pub place: WaitEvent,
     /// When its transaction began; 0: it is in none that is known of.
     pub transaction_start_us: i64,
     /// Its current or last statement, its first 1,024 bytes.

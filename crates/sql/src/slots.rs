@@ -94,13 +94,13 @@ struct Order {
 }
 
 /// Where a room is: in here, and not any more once it was taken away for good.
-type Place = Arc<Mutex<Option<Box<dyn Room>>>>;
+type RoomCell = Arc<Mutex<Option<Box<dyn Room>>>>;
 
 #[derive(Default)]
 struct Pool {
     /// All rooms, and those that nobody uses.
-    rooms: Vec<Place>,
-    free: Vec<Place>,
+    rooms: Vec<RoomCell>,
+    free: Vec<RoomCell>,
     /// Makes more.
     makes: Option<Arc<dyn Fn() -> Box<dyn Room> + Send + Sync>>,
     /// For worker 0.
@@ -283,7 +283,7 @@ impl Slots {
     fn slot(self: &Arc<Self>, token: WorkerToken) -> Result<Slot> {
         let mut pool = lock(&self.pool);
         let place = pool.free.pop().or_else(|| {
-            let place: Place = Arc::new(Mutex::new(Some(pool.makes.clone()?())));
+            let place: RoomCell = Arc::new(Mutex::new(Some(pool.makes.clone()?())));
             pool.rooms.push(place.clone());
             Some(place)
         });
@@ -304,7 +304,7 @@ impl Slots {
     }
 
     /// Nobody uses the room any more, and no transaction is open in it.
-    fn give_back(&self, place: &Place) {
+    fn give_back(&self, place: &RoomCell) {
         let mut pool = lock(&self.pool);
         if pool.makes.is_none() {
             // All rooms are being taken away.
@@ -449,7 +449,7 @@ impl Slots {
 /// A transaction of a session. Dropped, it is rolled back.
 pub struct Slot {
     slots: Arc<Slots>,
-    place: Place,
+    place: RoomCell,
 }
 
 impl Slot {

@@ -1,7 +1,7 @@
 //! Calls of aggregates, and GROUPING.
 
 use super::call::head_of;
-use super::scope::Place;
+use super::scope::ExprKind;
 use super::{Binder, Collation, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionCall, resolve_function};
@@ -135,19 +135,19 @@ pub(crate) fn sort_key(column: usize, ty: Oid, sort: &SortBy) -> SortKey {
 
 /// Why an aggregate of the level may not stand where the level's binding is, if it may not.
 fn refused(level: &Scope<'_>) -> Option<String> {
-    let place = if level.place == Place::AggregateArgument { level.around } else { level.place };
+    let place = if level.place == ExprKind::AggregateArgument { level.around } else { level.place };
     match place {
         place if place.takes_aggregates() => None,
-        Place::Where
-        | Place::GroupBy
-        | Place::Limit
-        | Place::Values
-        | Place::Returning
-        | Place::FromFunction
-        | Place::MergeWhen
-        | Place::Lasting(_) => Some(format!("aggregate functions are not allowed in {}", place.text())),
-        Place::JoinOn => Some("aggregate functions are not allowed in JOIN conditions".to_string()),
-        Place::FromQuery => {
+        ExprKind::Where
+        | ExprKind::GroupBy
+        | ExprKind::Limit
+        | ExprKind::Values
+        | ExprKind::Returning
+        | ExprKind::FromFunction
+        | ExprKind::MergeWhen
+        | ExprKind::Lasting(_) => Some(format!("aggregate functions are not allowed in {}", place.text())),
+        ExprKind::JoinOn => Some("aggregate functions are not allowed in JOIN conditions".to_string()),
+        ExprKind::FromQuery => {
             Some("aggregate functions are not allowed in FROM clause of their own query level".to_string())
         }
         _ => Some("aggregate functions are not allowed here".to_string()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::scope::Place;
+use super::scope::ExprKind;
 use super::{Binder, Collation, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionCall, FunctionKind, Slot, resolve_function};
@@ -132,7 +132,10 @@ impl Binder<'_> {
             let call = Expr::Call { head, args: exprs, spread };
             return Ok(Typed::new(call, result, pos).collated(collation));
         }
-        if !matches!(scope.place, Place::Target | Place::OrderBy | Place::GroupBy | Place::FromFunction) {
+        if !matches!(
+            scope.place,
+            ExprKind::Target | ExprKind::OrderBy | ExprKind::GroupBy | ExprKind::FromFunction
+        ) {
             let message = format!("set-returning functions are not allowed in {}", scope.place.text());
             return Err(SqlError::refused_by_postgresql(message).at(pos + 1));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::from::no_relation;
 use super::query::plain;
-use super::scope::{CteName, Entry, Place, ScopeColumn, Written, columns_of};
+use super::scope::{CteName, Entry, ExprKind, ScopeColumn, Written, columns_of};
 use super::updatable::{Changed, Changing};
 use super::{Binder, Collation, Scope, Typed, fail};
 use crate::catalog::object::{Index, Object, Rule, Table, UserType, UserTypeKind};
@@ -160,7 +160,7 @@ impl Binder<'_> {
             collation: Collation::Default,
         };
         scope.add_entry(entry("", vec![column], 0), true);
-        scope.place = Place::Lasting(super::CHECKS);
+        scope.place = ExprKind::Lasting(super::CHECKS);
         scope
     }
 
@@ -199,7 +199,7 @@ impl Binder<'_> {
     /// A default as it was written, of whatever type it is.
     pub(crate) fn default_text(&self, sql: &str) -> Result<Typed> {
         let mut scope = Scope::root();
-        scope.place = Place::Lasting(super::DEFAULTS);
+        scope.place = ExprKind::Lasting(super::DEFAULTS);
         self.expr(&mut scope, &crate::parse::parse_expr(sql)?).map_err(SqlError::nowhere)
     }
 
@@ -284,7 +284,7 @@ impl Binder<'_> {
         if let Some(rows) = query.values() {
             let mut scope = Scope::with_parent(parent, false);
             scope.ctes = names.to_vec();
-            scope.place = Place::Values;
+            scope.place = ExprKind::Values;
             let width = rows[0].len();
             given(width, rows[0].get(columns.len()).map_or(0, |expr| expr.pos))?;
             let mut bound = Vec::with_capacity(rows.len());
@@ -397,7 +397,7 @@ impl Binder<'_> {
         let width = changed.table.columns.len();
         scope.add_table(&changed.shown, "excluded", None, width, false);
         let set = self.assignments(&mut scope, changed, set)?;
-        let filter = self.condition(&mut scope, filter.as_ref(), Place::Where)?;
+        let filter = self.condition(&mut scope, filter.as_ref(), ExprKind::Where)?;
         if let Some(relation) = self.find_relation(&ast.table)? {
             // Which row is met is read.
             self.need(relation.oid(), privilege::UPDATE | privilege::SELECT);
@@ -434,7 +434,7 @@ impl Binder<'_> {
         let target = changed.checked(self.target(&changed.table)?);
         let mut scope = self.target_scope(parent, &names, &changed, &ast.table, ast.alias.as_ref());
         let from = self.with_others(&mut scope, &changed.table, &ast.from)?;
-        let filter = self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?;
+        let filter = self.condition(&mut scope, ast.filter.as_ref(), ExprKind::Where)?;
         let returning = self.returning(&mut scope, &ast.returning)?;
         let set = self.assignments(&mut scope, &changed, &ast.set)?;
         let read = set.iter().map(|(_, expr)| expr).chain(&filter).chain(shown(&returning));
@@ -451,7 +451,7 @@ impl Binder<'_> {
         let target = self.target(&changed.table)?;
         let mut scope = self.target_scope(parent, &names, &changed, &ast.table, ast.alias.as_ref());
         let from = self.with_others(&mut scope, &changed.table, &ast.using)?;
-        let filter = self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?;
+        let filter = self.condition(&mut scope, ast.filter.as_ref(), ExprKind::Where)?;
         let returning = self.returning(&mut scope, &ast.returning)?;
         self.reads(&ast.table, changed.table.columns.len(), filter.iter().chain(shown(&returning)))?;
         let filter = changed.among(filter);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::scope::{Place, ScopeColumn};
+use super::scope::{ExprKind, ScopeColumn};
 use super::{Binder, Collation, Meant, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
@@ -135,8 +135,8 @@ impl Binder<'_> {
     }
 
     fn column(&self, scope: &mut Scope<'_>, parts: &[String], pos: Pos) -> Result<Typed> {
-        let place = if scope.place == Place::AggregateArgument { scope.around } else { scope.place };
-        if place == Place::Lasting(super::DEFAULTS) {
+        let place = if scope.place == ExprKind::AggregateArgument { scope.around } else { scope.place };
+        if place == ExprKind::Lasting(super::DEFAULTS) {
             let message = "cannot use column reference in DEFAULT expression";
             return Err(SqlError::refused_by_postgresql(message).at(pos + 1));
         }
@@ -146,7 +146,7 @@ impl Binder<'_> {
                 if number != 0 {
                     self.looks_at((relation, number));
                 }
-                if matches!(scope.place, Place::Lasting(_)) && relation != 0 {
+                if matches!(scope.place, ExprKind::Lasting(_)) && relation != 0 {
                     let of_row = number == 0;
                     self.spelled(
                         pos,

@@ -1,6 +1,6 @@
 //! FROM: which tables a level has, and what joins make of their columns.
 
-use super::scope::{Entry, Place, ScopeColumn, Written, columns_of, out_columns};
+use super::scope::{Entry, ExprKind, ScopeColumn, Written, columns_of, out_columns};
 use super::{Binder, Collation, Meant, Scope, fail};
 use crate::catalog::object::{Object, View};
 use crate::catalog::privilege;
@@ -48,7 +48,7 @@ impl Binder<'_> {
         match &item.kind {
             FromKind::Table { name } => self.table(scope, name, alias),
             FromKind::Query { lateral, query } => {
-                let place = std::mem::replace(&mut scope.place, Place::FromQuery);
+                let place = std::mem::replace(&mut scope.place, ExprKind::FromQuery);
                 let bound = self.query(Some(scope), !lateral, query);
                 scope.place = place;
                 let bound = bound?;
@@ -231,7 +231,7 @@ impl Binder<'_> {
         alias: Option<&Alias>,
     ) -> Result<From> {
         let at = scope.slots;
-        let place = std::mem::replace(&mut scope.place, Place::FromFunction);
+        let place = std::mem::replace(&mut scope.place, ExprKind::FromFunction);
         let mut bound = Vec::new();
         let mut fields = Vec::new();
         for call in &calls.iter().flat_map(separate).collect::<Vec<_>>() {
@@ -368,7 +368,7 @@ impl Binder<'_> {
         let all = std::mem::replace(&mut scope.visible.columns, own);
         let before: Vec<bool> = scope.entries[..first_entry].iter().map(|entry| entry.hidden).collect();
         scope.entries[..first_entry].iter_mut().for_each(|entry| entry.hidden = true);
-        let place = std::mem::replace(&mut scope.place, Place::JoinOn);
+        let place = std::mem::replace(&mut scope.place, ExprKind::JoinOn);
         let bound = self.expr(scope, expr).and_then(|typed| self.boolean(typed, "JOIN/ON"));
         scope.place = place;
         scope.entries.iter_mut().zip(before).for_each(|(entry, hidden)| entry.hidden = hidden);

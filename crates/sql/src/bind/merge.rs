@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::scope::{CteName, Entry, Place};
+use super::scope::{CteName, Entry, ExprKind};
 use super::updatable::Changed;
 use super::{Binder, Scope, fail};
 use crate::catalog::object::Table;
@@ -82,7 +82,7 @@ impl Binder<'_> {
         let mut scope = self.target_scope(parent, &names, &changed, &ast.table, ast.alias.as_ref());
         let source =
             without_target(&mut scope, |scope| self.source_list(scope, std::slice::from_ref(&ast.source)))?;
-        let on = self.condition(&mut scope, Some(&ast.on), Place::JoinOn)?;
+        let on = self.condition(&mut scope, Some(&ast.on), ExprKind::JoinOn)?;
         let mut whens = Vec::with_capacity(ast.whens.len());
         for when in &ast.whens {
             let bound = match when.matched {
@@ -129,7 +129,7 @@ impl Binder<'_> {
     }
 
     fn when(&self, scope: &mut Scope<'_>, changed: &Changed, ast: &ast::When) -> Result<When> {
-        let condition = self.condition(scope, ast.condition.as_ref(), Place::MergeWhen)?;
+        let condition = self.condition(scope, ast.condition.as_ref(), ExprKind::MergeWhen)?;
         let action = match &ast.action {
             ast::MergeAction::Nothing => MergeAction::Nothing,
             ast::MergeAction::Delete => MergeAction::Delete,
@@ -163,7 +163,7 @@ impl Binder<'_> {
         for at in 0..table.columns.len() {
             values.push(self.default_of(table, at)?);
         }
-        let place = std::mem::replace(&mut scope.place, Place::Values);
+        let place = std::mem::replace(&mut scope.place, ExprKind::Values);
         for (expr, at) in given.iter().zip(columns) {
             values[at] = self.given_value(scope, table, at, expr, overriding)?;
         }

@@ -313,7 +313,7 @@ impl<'a> Binder<'a> {
         what: &'static str,
     ) -> Result<Typed> {
         let mut scope = Scope::root();
-        scope.place = scope::Place::Lasting(what);
+        scope.place = scope::ExprKind::Lasting(what);
         scope.add_table(table, &table.name, None, 0, true);
         let typed = self.expr(&mut scope, parsed)?;
         match target {

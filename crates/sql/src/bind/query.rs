@@ -1,6 +1,6 @@
 //! SELECT, VALUES, set operations, WITH.
 use super::aggregate::sort_key;
-use super::scope::{CteName, Place};
+use super::scope::{CteName, ExprKind};
 use super::{Binder, Collation, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::{self, Kind, SetKind, SortBy};
@@ -54,7 +54,7 @@ impl Binder<'_> {
         }
         let mut scope = Scope::with_parent(parent, blocked);
         scope.ctes = names;
-        scope.place = Place::Limit;
+        scope.place = ExprKind::Limit;
         query.limit = self.row_count(&mut scope, ast.limit.as_ref(), "LIMIT")?;
         query.offset = self.row_count(&mut scope, ast.offset.as_ref(), "OFFSET")?;
         query.with_ties = ast.with_ties;
@@ -93,7 +93,7 @@ impl Binder<'_> {
     ) -> Result<Query> {
         let mut scope = Scope::with_parent(parent, blocked);
         scope.ctes = ctes.to_vec();
-        scope.place = Place::Values;
+        scope.place = ExprKind::Values;
         let width = rows[0].len();
         let mut columns: Vec<Vec<Typed>> = vec![Vec::new(); width];
         for row in rows {

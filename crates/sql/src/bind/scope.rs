@@ -29,7 +29,7 @@ pub(crate) struct CteName {
 
 /// What may stand at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ExprKind {
     Target,
     Where,
     JoinOn,
@@ -51,26 +51,26 @@ pub(crate) enum Place {
     Other,
 }
 
-impl Place {
+impl ExprKind {
     /// As error messages name it.
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Place::Where => "WHERE",
-            Place::JoinOn => "JOIN conditions",
-            Place::GroupBy => "GROUP BY",
-            Place::Limit => "LIMIT",
-            Place::Values => "VALUES",
-            Place::Returning => "RETURNING",
-            Place::WindowDefinition => "window definitions",
-            Place::FromFunction => "functions in FROM",
-            Place::MergeWhen => "MERGE WHEN conditions",
-            Place::Lasting(what) => what,
+            ExprKind::Where => "WHERE",
+            ExprKind::JoinOn => "JOIN conditions",
+            ExprKind::GroupBy => "GROUP BY",
+            ExprKind::Limit => "LIMIT",
+            ExprKind::Values => "VALUES",
+            ExprKind::Returning => "RETURNING",
+            ExprKind::WindowDefinition => "window definitions",
+            ExprKind::FromFunction => "functions in FROM",
+            ExprKind::MergeWhen => "MERGE WHEN conditions",
+            ExprKind::Lasting(what) => what,
             _ => "this place",
         }
     }
 
     pub(crate) fn takes_aggregates(self) -> bool {
-        matches!(self, Place::Target | Place::Having | Place::OrderBy | Place::WindowDefinition)
+        matches!(self, ExprKind::Target | ExprKind::Having | ExprKind::OrderBy | ExprKind::WindowDefinition)
     }
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Scope<'p> {
     pub(crate) entries: Vec<Entry>,
     pub(crate) visible: Visible,
     pub(crate) ctes: Vec<CteName>,
-    pub(crate) place: Place,
+    pub(crate) place: ExprKind,
     /// It is the second part of a recursive query, and reads that.
     pub(crate) recurses: bool,
     pub(crate) slots: usize,
@@ -93,7 +93,7 @@ pub(crate) struct Scope<'p> {
     /// The construct around that takes no set-returning functions, although its place would.
     pub(crate) no_sets: Option<&'static str>,
     /// Where the aggregate stands that `aggregate_depth` counts.
-    pub(crate) around: Place,
+    pub(crate) around: ExprKind,
     /// The WITH queries that the arguments of its aggregates read, and how many levels further out they are.
     pub(crate) read_ctes: RefCell<Vec<(u16, String)>>,
     /// A window function within the arguments of an aggregate, which tells of it.
@@ -118,13 +118,13 @@ impl<'p> Scope<'p> {
             entries: Vec::new(),
             visible: Visible::default(),
             ctes: Vec::new(),
-            place: Place::Other,
+            place: ExprKind::Other,
             recurses: false,
             slots: 0,
             aggregates: RefCell::default(),
             aggregate_depth: 0,
             no_sets: None,
-            around: Place::Other,
+            around: ExprKind::Other,
             read_ctes: RefCell::default(),
             misplaced: None,
             windows: Vec::new(),
@@ -145,8 +145,8 @@ impl<'p> Scope<'p> {
     }
 
     /// Before the arguments of an aggregate are bound: the place, to be given back afterwards.
-    pub(crate) fn enter_aggregate(&mut self) -> Place {
-        let place = std::mem::replace(&mut self.place, Place::AggregateArgument);
+    pub(crate) fn enter_aggregate(&mut self) -> ExprKind {
+        let place = std::mem::replace(&mut self.place, ExprKind::AggregateArgument);
         if self.aggregate_depth == 0 {
             self.around = place;
             self.read_ctes.borrow_mut().clear();
@@ -155,7 +155,7 @@ impl<'p> Scope<'p> {
         place
     }
 
-    pub(crate) fn leave_aggregate(&mut self, place: Place) {
+    pub(crate) fn leave_aggregate(&mut self, place: ExprKind) {
         self.aggregate_depth -= 1;
         self.place = place;
     }

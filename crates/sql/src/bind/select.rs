@@ -1,7 +1,7 @@
 //! SELECT: one level of a query, from FROM to its output columns; RETURNING.
 use super::aggregate::sort_key;
 use super::query::plain;
-use super::scope::{CteName, Place};
+use super::scope::{CteName, ExprKind};
 use super::{Binder, Scope, Typed, fail};
 use crate::catalog::privilege;
 use crate::error::{Result, SqlError, SqlState};
@@ -30,15 +30,15 @@ impl Binder<'_> {
         let from = self.source_list(&mut scope, &ast.from)?;
         scope.window_names = ast.windows.iter().map(|(name, def)| (name.text.clone(), def.clone())).collect();
         let mut keys = Vec::new();
-        scope.place = Place::GroupBy;
+        scope.place = ExprKind::GroupBy;
         let grouped = !ast.group_by.is_empty();
         // GROUPING is about its keys, but what is wrong with it is told after what is wrong elsewhere.
         let items = self.group_items(&mut scope, &ast.group_by, &ast.targets, &mut keys);
         scope.group_keys = items.is_ok().then(|| keys.iter().map(|(key, _)| key.clone()).collect());
-        scope.place = Place::Target;
+        scope.place = ExprKind::Target;
         let mut outputs = self.targets(&mut scope, &ast.targets)?;
-        let filter = self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?;
-        let having = self.condition(&mut scope, ast.having.as_ref(), Place::Having)?;
+        let filter = self.condition(&mut scope, ast.filter.as_ref(), ExprKind::Where)?;
+        let having = self.condition(&mut scope, ast.having.as_ref(), ExprKind::Having)?;
         let visible = outputs.len();
         let order = self.order(&mut scope, &query.order_by, &mut outputs, visible, &ast.distinct)?;
         let (sets, written) = items?;
@@ -132,16 +132,16 @@ impl Binder<'_> {
         &self,
         scope: &mut Scope<'_>,
         ast: Option<&ast::Expr>,
-        place: Place,
+        place: ExprKind,
     ) -> Result<Option<Expr>> {
         let Some(ast) = ast else { return Ok(None) };
         let before = std::mem::replace(&mut scope.place, place);
         let typed = self.expr(scope, ast);
         scope.place = before;
         let what = match place {
-            Place::Having => "HAVING",
-            Place::JoinOn => "JOIN/ON",
-            Place::MergeWhen => "WHEN",
+            ExprKind::Having => "HAVING",
+            ExprKind::JoinOn => "JOIN/ON",
+            ExprKind::MergeWhen => "WHEN",
             _ => "WHERE",
         };
         self.boolean(typed?, what).map(Some)
@@ -191,7 +191,7 @@ impl Binder<'_> {
         if targets.is_empty() {
             return Ok(None);
         }
-        scope.place = Place::Returning;
+        scope.place = ExprKind::Returning;
         let (mut exprs, mut columns) = (Vec::new(), Vec::new());
         for output in self.targets(scope, targets)? {
             let typed = self.settled(output.typed)?;
@@ -211,7 +211,7 @@ impl Binder<'_> {
         visible: usize,
         distinct: &Distinct,
     ) -> Result<Vec<SortKey>> {
-        scope.place = Place::OrderBy;
+        scope.place = ExprKind::OrderBy;
         let mut keys = Vec::new();
         for sort in order {
             let at = self.output(scope, &sort.expr, outputs, visible, "ORDER BY")?;

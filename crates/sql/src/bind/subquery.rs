@@ -1,6 +1,6 @@
 //! Queries within expressions.
 
-use super::scope::Place;
+use super::scope::ExprKind;
 use super::{Binder, Scope, Typed, fail};
 use crate::error::SqlError;
 use crate::error::{Result, SqlState};
@@ -17,7 +17,7 @@ const ROWS_COMPARED: &str = "Compare with =, <>, <, <=, > or >=.";
 
 impl Binder<'_> {
     fn inner(&self, scope: &Scope<'_>, query: &ast::Query, pos: Pos) -> Result<Query> {
-        if let Place::Lasting(what) = scope.place {
+        if let ExprKind::Lasting(what) = scope.place {
             let message = format!("cannot use subquery in {}", what.trim_end_matches('s'));
             return Err(SqlError::refused_by_postgresql(message).at(pos + 1));
         }

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use super::scope::{Place, ScopeColumn};
+use super::scope::{ExprKind, ScopeColumn};
 use super::{Binder, Scope};
 use crate::catalog::object::{Object, Table, View};
 use crate::catalog::privilege;
@@ -180,7 +180,7 @@ impl Binder<'_> {
             scope.entries[0].columns[at].name.clone_from(&name.text);
             scope.visible.columns[at].0.name.clone_from(&name.text);
         }
-        let own = self.condition(&mut scope, select.filter.as_ref(), Place::Where)?;
+        let own = self.condition(&mut scope, select.filter.as_ref(), ExprKind::Where)?;
         let mut order = columns(&scope, select)?;
         order.truncate(view.columns.len());
         let mut shown = Table::clone(&inner.table);

@@ -2,7 +2,7 @@
 
 use super::aggregate::sort_key;
 use super::call::head_of;
-use super::scope::Place;
+use super::scope::ExprKind;
 use super::types::type_text;
 use super::{Binder, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
@@ -53,19 +53,21 @@ impl Binder<'_> {
     }
 
     /// Whether a window function may stand there, asked when its function has been found.
-    fn window_place(scope: &mut Scope<'_>, place: Place, pos: Pos) -> Result<()> {
-        if matches!(place, Place::Target | Place::OrderBy) {
+    fn window_place(scope: &mut Scope<'_>, place: ExprKind, pos: Pos) -> Result<()> {
+        if matches!(place, ExprKind::Target | ExprKind::OrderBy) {
             return Ok(());
         }
-        let place = if place == Place::AggregateArgument { scope.around } else { place };
-        if matches!(place, Place::Target | Place::OrderBy) {
+        let place = if place == ExprKind::AggregateArgument { scope.around } else { place };
+        if matches!(place, ExprKind::Target | ExprKind::OrderBy) {
             let message = "aggregate function calls cannot contain window function calls";
             scope.misplaced.get_or_insert(SqlError::new(SqlState::GROUPING_ERROR, message).at(pos + 1));
             return Ok(());
         }
         let message = match place {
-            Place::WindowDefinition => "window functions are not allowed in window definitions".to_string(),
-            Place::Having => "window functions are not allowed in HAVING".to_string(),
+            ExprKind::WindowDefinition => {
+                "window functions are not allowed in window definitions".to_string()
+            }
+            ExprKind::Having => "window functions are not allowed in HAVING".to_string(),
             place => format!("window functions are not allowed in {}", place.text()),
         };
         fail(SqlState::WINDOWING_ERROR, pos, message)
@@ -73,8 +75,8 @@ impl Binder<'_> {
 
     fn window_parts(&self, scope: &mut Scope<'_>, call: &FuncCall, pos: Pos) -> Result<(WindowCall, Type)> {
         let place = scope.place;
-        if matches!(place, Place::Target | Place::OrderBy) {
-            scope.place = Place::WindowDefinition;
+        if matches!(place, ExprKind::Target | ExprKind::OrderBy) {
+            scope.place = ExprKind::WindowDefinition;
         }
         let args = call.args.iter().map(|arg| self.expr(scope, &arg.expr)).collect::<Result<Vec<_>>>()?;
         let inputs: Vec<Oid> = args.iter().map(|arg| arg.ty.oid).collect();

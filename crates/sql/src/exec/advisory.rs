@@ -22,7 +22,7 @@ use super::store::Store;
 use super::system::{SessionSystem, Shared};
 use super::system_tables::roles::DATABASE;
 use crate::error::{Result, SqlError, SqlState};
-use crate::session::{Interrupt, Place};
+use crate::session::{Interrupt, WaitEvent};
 use crate::slots::{Bell, Running};
 use crate::storage::access::is_conflict;
 use crate::storage::advisory::{self, Entry, Holder, Lock, Mode, Request};
@@ -320,7 +320,7 @@ pub(super) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[Value]) ->
         }
         let place = on.shared.interrupt.place();
         on.store.rest();
-        on.shared.interrupt.show(Place::Lock);
+        on.shared.interrupt.show(WaitEvent::Lock);
         let waited = wait(host, on.shared, held);
         on.shared.interrupt.show(place);
         waited?;

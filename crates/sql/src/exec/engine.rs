@@ -36,7 +36,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::system::Surroundings;
 use crate::observe::Observed;
 use crate::panics::uncaught;
-use crate::session::{Interrupt, Place};
+use crate::session::{Interrupt, WaitEvent};
 use crate::slots::{Bell, Running, Slot, Slots};
 use crate::stop;
 use crate::storage::access::{Access, Traffic, is_conflict};
@@ -534,7 +534,7 @@ impl Store for EngineStore {
         let rings = self.rings.take();
         let ended = self.slot.take().map_or(Ok(()), |slot| {
             slot.call(|running| running.catalog.finish(running.tx))?;
-            slot.commit(rings, &mut || self.holding.interrupt.show(Place::Log))
+            slot.commit(rings, &mut || self.holding.interrupt.show(WaitEvent::Log))
         });
         self.give_back();
         self.uncommitted.set(ended.is_err());

@@ -29,8 +29,8 @@ use crate::panics::caught;
 use crate::parse::Parsed;
 use crate::parse::ast::{Body, Query, Statement, Transaction};
 use crate::session::{
-    ColumnDescription, Database, Described, Formats, Interrupt, LoginRole, Parameters, Place, Progress,
-    Session, SessionStart, Sink, Timeouts, TransactionState,
+    ColumnDescription, Database, Described, Formats, Interrupt, LoginRole, Parameters, Progress, Session,
+    SessionStart, Sink, Timeouts, TransactionState, WaitEvent,
 };
 use crate::slots::Turn;
 use crate::storage::access::is_conflict;
@@ -242,9 +242,9 @@ impl PooledSession {
 
     /// Waits for an advisory lock, without a worker.
     fn await_lock(&mut self, wanted: (Lock, Mode)) -> Result<()> {
-        self.interrupt.show(Place::Lock);
+        self.interrupt.show(WaitEvent::Lock);
         let waited = advisory::wait(&self.host, &self.own.shared, wanted);
-        self.interrupt.show(Place::Here);
+        self.interrupt.show(WaitEvent::Here);
         waited.inspect_err(|_| self.own.failed())
     }
 
@@ -276,15 +276,15 @@ impl PooledSession {
             let mut goes_on = || interrupt.check();
             let in_turn = match self.penalty > 0 && self.turn.is_none() {
                 true => {
-                    interrupt.show(Place::Turn);
+                    interrupt.show(WaitEvent::Turn);
                     self.host.slots.observed().count_turn();
                     self.host.slots.turns().take(&mut goes_on).map(|turn| self.turn = Some(turn))
                 }
                 false => Ok(()),
             };
-            interrupt.show(Place::Queue);
+            interrupt.show(WaitEvent::Queue);
             if let Err(error) = in_turn.and_then(|()| own.store.begin_transaction(defines, &mut goes_on)) {
-                interrupt.show(Place::Here);
+                interrupt.show(WaitEvent::Here);
                 own.failed();
                 own.store.give_back();
                 return Err(error);
@@ -292,15 +292,15 @@ impl PooledSession {
             // Also of a statement that is refused before it asks for rows: the end gives the worker back.
             own.ensure_open()?;
         } else {
-            interrupt.show(Place::Queue);
+            interrupt.show(WaitEvent::Queue);
             let locked = if defines { own.store.lock_catalog() } else { Ok(()) };
             let begun = locked.and_then(|()| own.store.look_again()).and_then(|()| own.store.go_on());
             begun.inspect_err(|_| {
-                interrupt.show(Place::Here);
+                interrupt.show(WaitEvent::Here);
                 own.failed();
             })?;
         }
-        interrupt.show(own.store.number().map_or(Place::Here, Place::Running));
+        interrupt.show(own.store.number().map_or(WaitEvent::Here, WaitEvent::Running));
         let ran = caught(|| body(own));
         let result = ran.unwrap_or_else(|_| {
             own.store.give_up();
@@ -313,7 +313,7 @@ impl PooledSession {
             own.store.give_up();
         }
         own.store.after_statement();
-        interrupt.show(Place::Here);
+        interrupt.show(WaitEvent::Here);
         result
     }
 

@@ -9,7 +9,7 @@ use crate::types::value::Value;
 
 /// Where a row stands: all places are rows of the partition from 0.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct RowPosition {
     /// The row.
     pub row: usize,
     /// Rows of the partition.
@@ -33,11 +33,11 @@ impl WindowFunction {
     /// 22014 and 22016 for an ntile or nth_value of less than one; what `argument` gives.
     pub fn value(
         self,
-        place: &Place,
+        place: &RowPosition,
         count: usize,
         argument: &mut dyn FnMut(usize, usize) -> Result<Value>,
     ) -> Result<Value> {
-        let Place { row, rows, first_peer, end_peer, .. } = *place;
+        let RowPosition { row, rows, first_peer, end_peer, .. } = *place;
         Ok(match self {
             WindowFunction::RowNumber => Value::Int8(row as i64 + 1),
             WindowFunction::Rank => Value::Int8(first_peer as i64 + 1),
@@ -85,7 +85,7 @@ fn ntile(buckets: Value, row: usize, rows: usize) -> Result<Value> {
 /// lag and lead: `f(value [, offset [, default]])`.
 fn shifted(
     direction: i64,
-    place: &Place,
+    place: &RowPosition,
     count: usize,
     argument: &mut dyn FnMut(usize, usize) -> Result<Value>,
 ) -> Result<Value> {
@@ -111,8 +111,15 @@ mod tests {
             let mut earlier = keys[..=row].to_vec();
             earlier.dedup();
             let peer_groups = earlier.len();
-            let place =
-                Place { row, rows, first_peer, end_peer, peer_groups, frame_start: 0, frame_end: end_peer };
+            let place = RowPosition {
+                row,
+                rows,
+                first_peer,
+                end_peer,
+                peer_groups,
+                frame_start: 0,
+                frame_end: end_peer,
+            };
             let mut argument = |i: usize, at: usize| {
                 Ok(if i == 0 && arguments.is_empty() || arguments.get(i).is_some_and(Value::is_null) {
                     Value::Int4(keys[at])

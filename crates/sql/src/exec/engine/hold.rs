@@ -25,7 +25,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::advisory::{self, Waiter};
 use crate::exec::sleep::nap;
 use crate::exec::system::Surroundings;
-use crate::session::{Interrupt, Place};
+use crate::session::{Interrupt, WaitEvent};
 use crate::slots::{Bell, Slot};
 use crate::storage::advisory::{self as locks, Lock, Mode};
 use crate::storage::private::is_private;
@@ -80,13 +80,13 @@ impl Holding {
     /// The transaction has no worker, and may have no number of its own.
     pub(super) fn rests(&self) {
         self.rests.set(true);
-        self.interrupt.show(Place::Here);
+        self.interrupt.show(WaitEvent::Here);
     }
 
     /// It has a worker again: shows by which number others see what it does.
     pub(super) fn goes_on(&self, number: impl FnOnce() -> Option<u8>) {
         if self.rests.take() {
-            self.interrupt.show(number().map_or(Place::Here, Place::Running));
+            self.interrupt.show(number().map_or(WaitEvent::Here, WaitEvent::Running));
         }
     }
 }
@@ -358,7 +358,7 @@ impl EngineStore {
             }
             // It waits: whoever waits for it is to be found.
             waits.set(true);
-            own.interrupt.show(Place::Relation);
+            own.interrupt.show(WaitEvent::Relation);
             self.note_used().and(taken)
         });
         if waits.get() {

@@ -3,7 +3,7 @@
 use super::LocalSession;
 use crate::error::Result;
 use crate::exec::store::Store;
-use crate::session::{Place, Sink};
+use crate::session::{Sink, WaitEvent};
 use crate::types::context::EvalContext;
 use crate::types::value::Value;
 
@@ -25,10 +25,10 @@ impl<S: Store> LocalSession<S> {
         let sent = sink.send(&mut || {
             waited = true;
             self.store.rest();
-            self.start.interrupt.show(Place::Client);
+            self.start.interrupt.show(WaitEvent::Client);
         });
         if waited {
-            self.start.interrupt.show(Place::Here);
+            self.start.interrupt.show(WaitEvent::Here);
         }
         sent
     }

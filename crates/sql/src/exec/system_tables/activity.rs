@@ -13,7 +13,7 @@ use crate::exec::session::settings::values::{general, plain};
 use crate::exec::session::{Portal, Prepared};
 use crate::exec::system::SessionSystem;
 use crate::exec::system_tables::relations::PG_CLASS;
-use crate::session::{Activity, ActivityState, Place};
+use crate::session::{Activity, ActivityState, WaitEvent};
 use crate::storage::advisory::Lock;
 use crate::types::oid;
 use crate::types::value::{Interval, Value};
@@ -76,14 +76,14 @@ pub(super) fn settings(on: &SessionSystem<'_>) -> Vec<Row> {
 fn waits_for(on: &SessionSystem<'_>, session: &Activity) -> (&'static str, &'static str) {
     match (session.state, session.place) {
         (ActivityState::Starting, _) => ("", ""),
-        (ActivityState::Active, Place::Here) => ("", ""),
-        (ActivityState::Active, Place::Queue) => ("Pod", "Worker"),
-        (ActivityState::Active, Place::Turn) => ("Pod", "Turn"),
-        (ActivityState::Active, Place::Lock) => ("Lock", "advisory"),
-        (ActivityState::Active, Place::Relation) => ("Lock", "relation"),
-        (ActivityState::Active, Place::Log) => ("Pod", "Log"),
-        (ActivityState::Active, Place::Client) => ("Client", "ClientWrite"),
-        (ActivityState::Active, Place::Running(number)) => {
+        (ActivityState::Active, WaitEvent::Here) => ("", ""),
+        (ActivityState::Active, WaitEvent::Queue) => ("Pod", "Worker"),
+        (ActivityState::Active, WaitEvent::Turn) => ("Pod", "Turn"),
+        (ActivityState::Active, WaitEvent::Lock) => ("Lock", "advisory"),
+        (ActivityState::Active, WaitEvent::Relation) => ("Lock", "relation"),
+        (ActivityState::Active, WaitEvent::Log) => ("Pod", "Log"),
+        (ActivityState::Active, WaitEvent::Client) => ("Client", "ClientWrite"),
+        (ActivityState::Active, WaitEvent::Running(number)) => {
             match on.store.observed().map_or(Wait::None, |observed| observed.waits_of(number)) {
                 Wait::Owner => ("Pod", "MoveIn"),
                 Wait::Lock => ("Lock", "Row"),

@@ -13,7 +13,7 @@ use crate::types::json::Json;
 use crate::types::numeric::Numeric;
 
 /// Where the containers of a document begin, by the address at which they are in memory meanwhile.
-pub(super) struct Places {
+pub(super) struct Offsets {
     at: usize,
     starts: BTreeMap<usize, usize>,
 }
@@ -31,9 +31,9 @@ fn bytes_of(number: &Numeric) -> usize {
     sent.len() - if is_short { 2 } else { 0 }
 }
 
-impl Places {
-    pub(super) fn of(document: &Json) -> Result<Places> {
-        let mut places = Places { at: 0, starts: BTreeMap::new() };
+impl Offsets {
+    pub(super) fn of(document: &Json) -> Result<Offsets> {
+        let mut places = Offsets { at: 0, starts: BTreeMap::new() };
         places.value(document)?;
         Ok(places)
     }

@@ -1,6 +1,6 @@
 //! What computes new items: arithmetic, and the methods of items.
 
-use super::ids::Places;
+use super::ids::Offsets;
 use super::item::{Item, Node};
 use super::run::{Base, Found, Outcome, Run, error};
 use crate::error::{Result, SqlState};
@@ -192,11 +192,11 @@ impl<'a> Run<'a> {
         let Base { document: Some(document), number } = self.base else { return Ok(0) };
         let start = match usize::try_from(number).ok().and_then(|number| self.places.get_mut(number)) {
             // A pair that was made: it is small, or its value is asked for once.
-            None => Places::of(document)?.start(container),
-            _ if number == 1 && self.vars.is_none() => Places::of(document)?.start(container),
+            None => Offsets::of(document)?.start(container),
+            _ if number == 1 && self.vars.is_none() => Offsets::of(document)?.start(container),
             Some(places) => {
                 if places.is_none() {
-                    *places = Some(Places::of(document)?);
+                    *places = Some(Offsets::of(document)?);
                 }
                 places.as_ref().map_or(0, |places| places.start(container))
             }

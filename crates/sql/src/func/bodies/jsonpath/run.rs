@@ -10,7 +10,7 @@
 //! 3. Steps nest at most [`DEPTH_MAX`] deep, and the statement's stop is looked at.
 
 use super::Call;
-use super::ids::Places;
+use super::ids::Offsets;
 use super::item::{Generated, Item, Node};
 use super::predicate::Truth;
 use crate::error::{Result, SqlError, SqlState};
@@ -55,7 +55,7 @@ pub(super) struct Run<'a> {
     pub(super) base: Base<'a>,
     pub(super) next_number: i64,
     /// Of the root and of the variables, once they are needed.
-    pub(super) places: [Option<Places>; 2],
+    pub(super) places: [Option<Offsets>; 2],
     /// Elements of the array whose subscripts are computed.
     len: usize,
     /// Whether what does not fit the document is passed over.
