@@ -12,14 +12,12 @@ use liger_pod::plan::cells_per_word;
 use liger_sql::storage::classes::Classes;
 use liger_workload::benchmark::{Benchmark, Shareable, Verdict};
 use liger_workload::ledger::{self, Book};
-use liger_workload::smallbank::SmallBank;
 use liger_workload::snapshot::{Acknowledged, Snapshot};
-use liger_workload::tatp::Tatp;
 use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::benchmark::Tpcc;
 use liger_workload::tpcc::generate::Homes;
 use liger_workload::tpcc::input::{Mix, Remote};
-use liger_workload::ycsb::Ycsb;
+use liger_workload::workloads;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Access;
@@ -27,32 +25,41 @@ use crate::engines::{Engine, EngineArguments};
 use crate::pace::Pace;
 use crate::telling::Telling;
 
-/// A workload that hosts run by themselves, with its database.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Bench {
-    /// TPC-C.
-    Tpcc(Tpcc),
-    /// YCSB.
-    Ycsb(Ycsb),
-    /// SmallBank.
-    #[serde(rename = "smallbank")]
-    SmallBank(SmallBank),
-    /// TATP.
-    Tatp(Tatp),
-}
+macro_rules! define_bench {
+    ($d:tt own { $($own:ident $($own_at:ident)::+)* } offered { $($name:ident $($at:ident)::+)* }) => {
+        /// A workload that hosts run by themselves, with its database.
+        #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        pub enum Bench {
+            $($own(liger_workload::$($own_at)::+),)*
+            $($name(liger_workload::$($at)::+),)*
+        }
 
-/// Calls generic code with whichever workload it is.
-macro_rules! on_bench {
-    ($bench:expr, $benchmark:ident => $code:expr) => {
-        match $bench {
-            $crate::job::Bench::Tpcc($benchmark) => $code,
-            $crate::job::Bench::Ycsb($benchmark) => $code,
-            $crate::job::Bench::SmallBank($benchmark) => $code,
-            $crate::job::Bench::Tatp($benchmark) => $code,
+        $(impl From<liger_workload::$($own_at)::+> for Bench {
+            fn from(workload: liger_workload::$($own_at)::+) -> Self {
+                Self::$own(workload)
+            }
+        })*
+
+        $(impl From<liger_workload::$($at)::+> for Bench {
+            fn from(workload: liger_workload::$($at)::+) -> Self {
+                Self::$name(workload)
+            }
+        })*
+
+        /// Calls generic code with whichever workload it is.
+        macro_rules! on_bench {
+            ($d bench:expr, $d benchmark:ident => $d code:expr) => {
+                match $d bench {
+                    $($crate::job::Bench::$own($d benchmark) => $d code,)*
+                    $($crate::job::Bench::$name($d benchmark) => $d code,)*
+                }
+            };
         }
     };
 }
+workloads!(define_bench ($));
+#[expect(clippy::single_component_path_imports, reason = "it is a macro of this module")]
 pub(crate) use on_bench;
 
 impl Bench {
@@ -342,4 +349,34 @@ pub fn default_hwcc_bytes(hosts: u8, shareable: &Shareable, cxl_bytes: u64) -> u
     let words = 1 + 4096u64.div_ceil(512 * cells_per_word(hosts));
     let all = (4 << 20) + pairs + rows + (cxl_bytes >> 18) * 8 * words;
     all.next_multiple_of(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Subcommand;
+    use liger_workload::declared::Hostile;
+
+    use super::*;
+    use crate::commands::bench::Workload;
+    use crate::commands::sim::Simulation;
+
+    fn has_one_name<B: Hostile + Into<Bench>>() {
+        let bench: Bench = B::tiny(&mut |_| 0).benchmark.into();
+        let (name, text) = (bench.name(), serde_json::to_string(&bench).expect("plain values"));
+        assert!(text.starts_with(&format!("{{\"{name}\":")), "{text}");
+        assert_eq!(serde_json::from_str::<Bench>(&text).expect("as written"), bench);
+        assert!(Workload::has_subcommand(name) && Simulation::has_subcommand(name), "no command {name}");
+    }
+
+    macro_rules! each_workload {
+        (own { $($own:ident $($own_at:ident)::+)* } offered { $($name:ident $($at:ident)::+)* }) => {
+            $(has_one_name::<liger_workload::$($own_at)::+>();)*
+            $(has_one_name::<liger_workload::$($at)::+>();)*
+        };
+    }
+
+    #[test]
+    fn a_workload_is_called_the_same_in_commands_orders_and_reports() {
+        workloads!(each_workload);
+    }
 }

@@ -12,6 +12,8 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "tidy/extending.rs"]
+mod extending;
 #[path = "tidy/words.rs"]
 mod words;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use liger_engine::row::Budget;
 use liger_fabric::sim::Profile;
-use liger_sim::bench::shapes::{adversarial_tpcc, tpcc};
+use liger_sim::bench::shapes::{adversarial, tpcc};
 use liger_sim::bench::{BenchSim, run};
 use liger_workload::driver::Length;
 use liger_workload::tpcc::Scale;
@@ -16,7 +16,7 @@ fn adversarial_seeds() {
     let seeds: u64 = std::env::var("LIGER_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(25);
     let first: u64 = std::env::var("LIGER_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
     for seed in first..first + seeds {
-        let result = run(&adversarial_tpcc(seed));
+        let result = run(&adversarial::<Tpcc>(seed));
         if std::env::var("LIGER_VERBOSE").is_ok() {
             println!("seed {seed}: {} committed, {} verbs", result.report.all.committed, result.verbs);
         }
@@ -32,7 +32,7 @@ fn no_budget_at_all() {
     let remote = Remote::Percent { new_order: 60, payment: 90 };
     let budget = Some(Budget { hwcc_bytes: 0, cxl_bytes: 0 });
     for seed in 1..=10 {
-        let mut shape = adversarial_tpcc(seed);
+        let mut shape = adversarial::<Tpcc>(seed);
         (shape.budget, shape.benchmark.remote) = (budget, remote);
         let result = run(&shape);
         assert!(result.problems.is_empty(), "seed {seed}:\n{}", result.problems.join("\n"));

@@ -1,30 +1,40 @@
-//! YCSB, SmallBank and TATP under the adversary: serializable, and right by their own conditions; and small
-//! timed runs that replay.
+//! Every workload of the table under the adversary, on every engine: serializable, and right by its own
+//! conditions; and small timed runs that replay.
 
 use std::sync::Arc;
 
 use liger_fabric::sim::Profile;
 use liger_rivals::partitioned::{Protocol, Route};
-use liger_sim::bench::shapes::{adversarial_smallbank, adversarial_tatp, adversarial_tpcc, adversarial_ycsb};
+use liger_sim::bench::shapes::adversarial;
 use liger_sim::bench::{BenchSim, load, log_of_epochs, run};
 use liger_sim::motor::MotorPod;
 use liger_sim::partitioned::{PartPod, Shape};
 use liger_sim::shm::{ShmPod, ShmShape};
 use liger_workload::benchmark::Benchmark;
+use liger_workload::declared::Hostile;
 use liger_workload::driver::Length;
 use liger_workload::smallbank::SmallBank;
 use liger_workload::tatp::Tatp;
+use liger_workload::workloads;
 use liger_workload::ycsb::{Mode, Ycsb};
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-fn hostile_seeds<B: Benchmark>(shape: impl Fn(u64) -> BenchSim<B>) {
+/// Something that is done with every workload of the table.
+macro_rules! each_workload {
+    ($does:ident own { $($own:ident $($own_at:ident)::+)* } offered { $($name:ident $($at:ident)::+)* }) => {
+        $($does::<liger_workload::$($own_at)::+>();)*
+        $($does::<liger_workload::$($at)::+>();)*
+    };
+}
+
+fn hostile_rows<B: Hostile>() {
     let first = number("LIGER_SEED", 1);
     let mut committed = 0;
     for seed in first..first + number("LIGER_SEEDS", 20) {
-        let result = run(&shape(seed));
+        let result = run(&adversarial::<B>(seed));
         assert!(result.problems.is_empty(), "seed {seed}:\n{}", result.problems.join("\n"));
         assert_eq!(result.report.consistent, Some(true), "seed {seed}");
         committed += result.report.all.committed;
@@ -33,18 +43,8 @@ fn hostile_seeds<B: Benchmark>(shape: impl Fn(u64) -> BenchSim<B>) {
 }
 
 #[test]
-fn ycsb_under_the_adversary() {
-    hostile_seeds(adversarial_ycsb);
-}
-
-#[test]
-fn smallbank_under_the_adversary() {
-    hostile_seeds(adversarial_smallbank);
-}
-
-#[test]
-fn tatp_under_the_adversary() {
-    hostile_seeds(adversarial_tatp);
+fn every_workload_on_rows_under_the_adversary() {
+    workloads!(each_workload(hostile_rows));
 }
 
 fn timed<B: Benchmark>(benchmark: B) {
@@ -68,13 +68,14 @@ fn timed_runs_are_right_and_replay() {
     timed(Tatp { partitions: 3, subscribers: 300, cross_percent: 60, seed: 1 });
 }
 
-fn hostile_rivals<B: Benchmark>(shape: impl Fn(u64) -> BenchSim<B>) {
+fn hostile_rivals<B: Hostile>() {
     for protocol in [Protocol::Sundial, Protocol::Ds2pl] {
         for route in [Route::Workers, Route::Receiver, Route::Thread, Route::Network] {
             let pod = Shape { gaps: true, route, ..Shape::new(protocol) };
             for seed in 1..=5 {
-                let result =
-                    load::<PartPod, B>(&shape(seed), &pod).expect("the rows fit into messages").run();
+                let result = load::<PartPod, B>(&adversarial::<B>(seed), &pod)
+                    .expect("the rows fit into messages")
+                    .run();
                 assert!(result.problems.is_empty(), "{pod:?} seed {seed}:\n{}", result.problems.join("\n"));
                 assert_eq!(result.report.consistent, Some(true), "{pod:?} seed {seed}");
             }
@@ -84,15 +85,13 @@ fn hostile_rivals<B: Benchmark>(shape: impl Fn(u64) -> BenchSim<B>) {
 
 #[test]
 fn every_workload_on_the_rivals_under_the_adversary() {
-    hostile_rivals(adversarial_tpcc);
-    hostile_rivals(adversarial_ycsb);
-    hostile_rivals(adversarial_smallbank);
-    hostile_rivals(adversarial_tatp);
+    workloads!(each_workload(hostile_rivals));
 }
 
-fn hostile_motor<B: Benchmark>(shape: impl Fn(u64) -> BenchSim<B>) {
+fn hostile_motor<B: Hostile>() {
     for seed in 1..=10 {
-        let result = load::<MotorPod, B>(&shape(seed), &()).expect("the adversary has remote memory").run();
+        let result =
+            load::<MotorPod, B>(&adversarial::<B>(seed), &()).expect("the adversary has remote memory").run();
         assert!(result.problems.is_empty(), "seed {seed}:\n{}", result.problems.join("\n"));
         assert_eq!(result.report.consistent, Some(true), "seed {seed}");
         assert!(result.report.all.committed > 0, "seed {seed}");
@@ -101,17 +100,14 @@ fn hostile_motor<B: Benchmark>(shape: impl Fn(u64) -> BenchSim<B>) {
 
 #[test]
 fn every_workload_on_motor_under_the_adversary() {
-    hostile_motor(adversarial_tpcc);
-    hostile_motor(adversarial_ycsb);
-    hostile_motor(adversarial_smallbank);
-    hostile_motor(adversarial_tatp);
+    workloads!(each_workload(hostile_motor));
 }
 
-fn hostile_shm<B: Benchmark>(shape: impl Fn(u64) -> BenchSim<B>) {
+fn hostile_shm<B: Hostile>() {
     let first = number("LIGER_SEED", 1);
     let mut committed = 0;
     for seed in first..first + number("LIGER_SEEDS", 20) {
-        let loaded = load::<ShmPod, B>(&shape(seed), &ShmShape { gaps: true });
+        let loaded = load::<ShmPod, B>(&adversarial::<B>(seed), &ShmShape { gaps: true });
         let result = loaded.expect("a tiny database has room").run();
         assert!(result.problems.is_empty(), "seed {seed}:\n{}", result.problems.join("\n"));
         assert_eq!(result.report.consistent, Some(true), "seed {seed}");
@@ -122,10 +118,7 @@ fn hostile_shm<B: Benchmark>(shape: impl Fn(u64) -> BenchSim<B>) {
 
 #[test]
 fn every_workload_on_rows_in_shared_memory_under_the_adversary() {
-    hostile_shm(adversarial_tpcc);
-    hostile_shm(adversarial_ycsb);
-    hostile_shm(adversarial_smallbank);
-    hostile_shm(adversarial_tatp);
+    workloads!(each_workload(hostile_shm));
 }
 
 /// In virtual time, too; and a row that nobody else has changed is read from this host's caches.

@@ -50,13 +50,8 @@ const LOST_WITH_MEMORY: &str = "--crash-after loses the shared memory, which onl
 pub enum Workload {
     /// TPC-C (not tpmC: no think times), then its consistency conditions and more over the whole database.
     Tpcc(Box<tpcc::TpccArguments>),
-    /// YCSB as Tigon ran it, then a check of every row.
-    Ycsb(Box<others::YcsbArguments>),
-    /// SmallBank, then a check of all the money.
-    #[command(name = "smallbank")]
-    SmallBank(Box<others::SmallBankArguments>),
-    /// TATP, then a check of every row.
-    Tatp(Box<others::TatpArguments>),
+    #[command(flatten)]
+    Others(others::Others),
     /// TPC-C through SQL, against Liger or PostgreSQL: any server that speaks its protocol.
     TpccSql(Box<sql::SqlArguments>),
     /// Transfers that clients outside the hosts ask for and remember, while hosts fail; then every one of
@@ -68,9 +63,7 @@ pub enum Workload {
 pub fn run(workload: &Workload) -> Result<ExitCode, Failure> {
     match workload {
         Workload::Tpcc(arguments) => tpcc::run(arguments),
-        Workload::Ycsb(arguments) => others::ycsb(arguments),
-        Workload::SmallBank(arguments) => others::smallbank(arguments),
-        Workload::Tatp(arguments) => others::tatp(arguments),
+        Workload::Others(workload) => others::run(workload),
         Workload::TpccSql(arguments) => sql::run(arguments),
         Workload::Ledger(arguments) => ledger::run(arguments),
     }

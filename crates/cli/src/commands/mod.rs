@@ -6,7 +6,6 @@ pub mod clean;
 pub mod explore;
 pub mod hosts;
 pub mod inspect;
-pub mod parameters;
 pub mod probe;
 pub mod reproduce;
 pub mod restore;

@@ -1,6 +1,6 @@
 //! `liger sim`: whole pods in one thread, run from a seed.
 //!
-//! * `sim tpcc`, `ycsb`, `smallbank`, `tatp`: a workload, on truly incoherent memory under hostile schedules,
+//! * `sim tpcc`, `ycsb` and so on: a workload, on truly incoherent memory under hostile schedules,
 //!   or in the virtual time of a hardware profile;
 //! * `sim rows`: random transactions on incoherent memory, one seed or as many as fit a time;
 //! * `sim crash-points`: kills a host before every verb of small operations, and shows which call sites
@@ -14,6 +14,7 @@
 mod crash_points;
 mod curve;
 pub mod engines;
+mod others;
 mod traces;
 mod workloads;
 
@@ -37,13 +38,8 @@ use crate::terminal;
 pub enum Simulation {
     /// TPC-C on a simulated pod: adversarial (the default), or timed with --profile.
     Tpcc(workloads::TpccArguments),
-    /// YCSB as Tigon ran it, on a simulated pod: adversarial (the default), or timed with --profile.
-    Ycsb(workloads::YcsbArguments),
-    /// SmallBank on a simulated pod: adversarial (the default), or timed with --profile.
-    #[command(name = "smallbank")]
-    SmallBank(workloads::SmallBankArguments),
-    /// TATP on a simulated pod: adversarial (the default), or timed with --profile.
-    Tatp(workloads::TatpArguments),
+    #[command(flatten)]
+    Others(others::Others),
     /// Random transactions on incoherent memory, their histories checked.
     Rows(RowsArguments),
     /// Kill a host before every verb of small operations: the others must get over it.
@@ -114,9 +110,7 @@ pub struct ReplayArguments {
 pub fn run(simulation: &Simulation) -> Result<ExitCode, Failure> {
     match simulation {
         Simulation::Tpcc(arguments) => workloads::tpcc(arguments),
-        Simulation::Ycsb(arguments) => workloads::ycsb(arguments),
-        Simulation::SmallBank(arguments) => workloads::smallbank(arguments),
-        Simulation::Tatp(arguments) => workloads::tatp(arguments),
+        Simulation::Others(workload) => others::run(workload),
         Simulation::Rows(arguments) => Ok(random_rows(arguments)),
         Simulation::CrashPoints(arguments) => crash_points::run(arguments),
         Simulation::Mutations(arguments) => Ok(mutations(arguments)),

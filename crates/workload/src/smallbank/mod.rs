@@ -10,6 +10,7 @@
 //! Amounts are drawn, where H-Store's are fixed, so that TransactSavings is refused now and then.
 
 mod check;
+mod declared;
 pub mod workload;
 
 use std::collections::BTreeMap;

@@ -12,6 +12,7 @@
 //!   of them alone.
 
 mod check;
+mod declared;
 pub mod schema;
 pub mod workload;
 

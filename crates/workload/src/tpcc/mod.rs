@@ -13,6 +13,7 @@
 
 pub mod benchmark;
 pub mod check;
+mod declared;
 pub mod delivery;
 pub mod generate;
 pub mod input;

@@ -14,11 +14,13 @@
 //! whatever the law; [`Placement::Paper`] does so, [`Placement::Clean`] does not.
 
 pub mod check;
+mod declared;
 pub mod row;
 pub mod workload;
 
 use std::collections::BTreeMap;
 
+use clap::ValueEnum;
 use liger_engine::{NewRow, TableId, TableSchema};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -29,16 +31,16 @@ use row::{PAYLOAD, Placing, usertable};
 use workload::YcsbWorker;
 
 /// What the transactions do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// They read and change rows.
+    /// Ten operations: each reads a row, or reads and changes it.
     Rmw,
-    /// They scan.
+    /// Two scans of ten rows.
     Scan,
-    /// They insert a row, or delete one.
+    /// One row is inserted or deleted.
     InsertDelete,
-    /// They scan, some insert or delete.
+    /// 80 scans, 10 inserts, 10 deletes of a hundred.
     Mixed,
 }
 
@@ -55,12 +57,12 @@ impl Mode {
 }
 
 /// Which rows the operations touch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
-    /// As the artifact does: the first row of every transaction is one of the first 150 of its home.
+    /// As Tigon's artifact: the first row of a transaction is one of the first 150 of its home.
     Paper,
-    /// By the law alone.
+    /// By Zipf's law alone.
     Clean,
 }
 

@@ -1,50 +1,27 @@
-//! `liger bench ycsb`, `smallbank` and `tatp`: their arguments.
+//! `liger bench` of the workloads whose commands follow from their declarations: their arguments.
 //!
 //! Nothing is durable in these runs, and no host dies: what they measure is the engine.
 
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, Subcommand};
+use liger_workload::declared::{Asked, Offered};
+use liger_workload::workloads;
 
 use super::pod::PodArguments;
 use super::run_job;
-use crate::commands::parameters::{SmallBankParameters, TatpParameters, YcsbParameters};
 use crate::failure::Failure;
 use crate::job::Bench;
 use crate::memory::check_config;
 
-/// A YCSB run.
+/// A run.
 #[derive(Args)]
 #[command(args_override_self = true)]
-pub struct YcsbArguments {
+pub struct OtherArguments<O: Args> {
     #[command(flatten)]
     pod: PodArguments,
     #[command(flatten)]
-    parameters: YcsbParameters,
-    #[command(flatten)]
-    crossing: Crossing,
-}
-
-/// A SmallBank run.
-#[derive(Args)]
-#[command(args_override_self = true)]
-pub struct SmallBankArguments {
-    #[command(flatten)]
-    pod: PodArguments,
-    #[command(flatten)]
-    parameters: SmallBankParameters,
-    #[command(flatten)]
-    crossing: Crossing,
-}
-
-/// A TATP run.
-#[derive(Args)]
-#[command(args_override_self = true)]
-pub struct TatpArguments {
-    #[command(flatten)]
-    pod: PodArguments,
-    #[command(flatten)]
-    parameters: TatpParameters,
+    options: O,
     #[command(flatten)]
     crossing: Crossing,
 }
@@ -57,26 +34,37 @@ struct Crossing {
     cross: u32,
 }
 
-fn run(pod: &PodArguments, bench: Bench) -> Result<ExitCode, Failure> {
-    let job = pod.job(bench)?;
+macro_rules! define_others {
+    (own $own:tt offered { $($name:ident $($at:ident)::+)* }) => {
+        /// One of these workloads.
+        #[derive(Subcommand)]
+        #[command(rename_all = "lower")]
+        pub enum Others {
+            $(
+                #[command(about = about::<liger_workload::$($at)::+>())]
+                $name(Box<OtherArguments<<liger_workload::$($at)::+ as Offered>::Options>>),
+            )*
+        }
+
+        /// Runs it.
+        pub(super) fn run(workload: &Others) -> Result<ExitCode, Failure> {
+            match workload {
+                $(Others::$name(arguments) => run_one::<liger_workload::$($at)::+>(arguments),)*
+            }
+        }
+    };
+}
+workloads!(define_others);
+
+fn about<B: Offered>() -> String {
+    format!("{}, then {}", B::TITLE, B::CHECKED)
+}
+
+fn run_one<B: Offered + Into<Bench>>(arguments: &OtherArguments<B::Options>) -> Result<ExitCode, Failure> {
+    let OtherArguments { pod, options, crossing } = arguments;
+    let asked = Asked { hosts: pod.hosts, cross_percent: crossing.cross, seed: pod.seed };
+    let workload = B::asked(options, asked).map_err(Failure::Refused)?;
+    let job = pod.job(workload.into())?;
     check_config(&job.pod_config(), &job.catalog())?;
     run_job(pod, job, None)
-}
-
-/// Runs YCSB.
-pub(super) fn ycsb(arguments: &YcsbArguments) -> Result<ExitCode, Failure> {
-    let YcsbArguments { pod, parameters, crossing } = arguments;
-    run(pod, Bench::Ycsb(parameters.benchmark(pod.hosts, crossing.cross)?))
-}
-
-/// Runs SmallBank.
-pub(super) fn smallbank(arguments: &SmallBankArguments) -> Result<ExitCode, Failure> {
-    let SmallBankArguments { pod, parameters, crossing } = arguments;
-    run(pod, Bench::SmallBank(parameters.benchmark(pod.hosts, crossing.cross)?))
-}
-
-/// Runs TATP.
-pub(super) fn tatp(arguments: &TatpArguments) -> Result<ExitCode, Failure> {
-    let TatpArguments { pod, parameters, crossing } = arguments;
-    run(pod, Bench::Tatp(parameters.benchmark(pod.hosts, crossing.cross, pod.seed)?))
 }

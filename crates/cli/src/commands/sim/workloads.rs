@@ -1,4 +1,5 @@
-//! `liger sim tpcc` and the other workloads: one run, or a curve of runs on one database.
+//! What every simulated workload is told, and how its runs are shown; and `liger sim tpcc`: one run, or a
+//! curve of runs on one database.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use liger_engine::TxnError;
 use liger_fabric::sim::Profile;
 use liger_sim::bench::{self, BenchResult, BenchSim, Kind, PodEngine, shapes};
 use liger_workload::benchmark::Benchmark;
+use liger_workload::declared::Hostile;
 use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::benchmark::Tpcc;
 use liger_workload::tpcc::input::{Mix, Remote};
@@ -16,7 +18,6 @@ use serde_json::{Value, json};
 use super::engines::{self, OnEngine};
 use super::{curve, exit, now_ns, profile};
 use crate::commands::bench::{HomesName, MixName};
-use crate::commands::parameters::{SmallBankParameters, TatpParameters, YcsbParameters};
 use crate::engines::EngineArguments;
 use crate::failure::Failure;
 
@@ -89,54 +90,6 @@ pub struct TpccArguments {
     scale_divisor: i32,
 }
 
-/// How much of a workload crosses partitions.
-#[derive(Args)]
-pub struct Crossing {
-    /// Percentage of the timed run's transactions that touch another host's partition
-    #[arg(long, default_value_t = 10, requires = "profile", value_parser = percent())]
-    cross: u32,
-    /// Every share from 0 to 100 instead of one
-    #[arg(long, requires = "profile", conflicts_with = "cross")]
-    curve: bool,
-}
-
-/// `liger sim ycsb`.
-#[derive(Args)]
-pub struct YcsbArguments {
-    #[command(flatten)]
-    pod: PodArguments,
-    #[command(flatten)]
-    crossing: Crossing,
-    #[command(flatten)]
-    parameters: YcsbParameters,
-}
-
-/// `liger sim smallbank`.
-#[derive(Args)]
-pub struct SmallBankArguments {
-    #[command(flatten)]
-    pod: PodArguments,
-    #[command(flatten)]
-    crossing: Crossing,
-    #[command(flatten)]
-    parameters: SmallBankParameters,
-}
-
-/// `liger sim tatp`.
-#[derive(Args)]
-pub struct TatpArguments {
-    #[command(flatten)]
-    pod: PodArguments,
-    #[command(flatten)]
-    crossing: Crossing,
-    #[command(flatten)]
-    parameters: TatpParameters,
-}
-
-fn percent() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(0..=100)
-}
-
 fn hosts() -> clap::builder::RangedI64ValueParser<u8> {
     clap::value_parser!(u8).range(1..=16)
 }
@@ -181,28 +134,11 @@ impl PodArguments {
         BenchSim { seed, hosts, workers, back_off_ns, log: self.log.0.map(bench::log_of_epochs), ..usual }
     }
 
-    /// Refuses parameters of the workload that an adversarial run would not heed.
-    fn heeds<P: Args + PartialEq>(&self, parameters: &P) -> Result<(), Failure> {
-        let none = P::augment_args(clap::Command::new("")).no_binary_name(true).get_matches_from([""; 0]);
-        if self.profile.is_some() || P::from_arg_matches(&none).is_ok_and(|usual| usual == *parameters) {
-            return Ok(());
-        }
-        Err(Failure::Refused(
-            "the workload's parameters are for timed runs, and under the adversary all follows from the \
-             seed: add --profile, or leave them out"
-                .to_owned(),
-        ))
-    }
-
     /// One run: of the hostile shape, or timed with this workload.
-    fn one<B: Benchmark>(
-        &self,
-        hostile: impl FnOnce(u64) -> BenchSim<B>,
-        timed: impl FnOnce() -> B,
-    ) -> Result<ExitCode, Failure> {
+    pub(super) fn one<B: Hostile>(&self, timed: B) -> Result<ExitCode, Failure> {
         let run = match &self.profile {
-            None => hostile(self.seed),
-            Some(name) => self.timed(&profile(name)?, timed()),
+            None => shapes::adversarial(self.seed),
+            Some(name) => self.timed(&profile(name)?, timed),
         };
         let adversarial = matches!(run.kind, Kind::Adversarial);
         engines::apply(&self.engine, adversarial, run.workers, Show { run: &run, as_json: self.json })
@@ -220,7 +156,7 @@ pub(super) fn tpcc(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
     let homes = arguments.homes.into();
     let timed = |remote| Tpcc { scale, mix, homes, ..shapes::tpcc(remote) };
     if !arguments.curve {
-        return pod.one(shapes::adversarial_tpcc, || timed(arguments.remote));
+        return pod.one(timed(arguments.remote));
     }
     let points = curve::TPCC.map(|(new_order, payment)| {
         (format!("{new_order}/{payment}"), timed(Remote::Percent { new_order, payment }))
@@ -231,46 +167,6 @@ pub(super) fn tpcc(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
         points: "NO/Pay",
     };
     curve::run(pod, &what, points.into())
-}
-
-/// A workload that crosses partitions with a share of its transactions: one run, or a curve.
-fn crossing<B: Benchmark>(
-    pod: &PodArguments,
-    crossing: &Crossing,
-    hostile: impl FnOnce(u64) -> BenchSim<B>,
-    timed: impl Fn(u32) -> Result<B, Failure>,
-) -> Result<ExitCode, Failure> {
-    let one = timed(crossing.cross)?;
-    if !crossing.curve {
-        return pod.one(hostile, || one);
-    }
-    let point = |cross: u32| Ok((cross.to_string(), timed(cross)?));
-    let points = curve::CROSS.into_iter().map(point).collect::<Result<Vec<_>, Failure>>()?;
-    let settings = one.settings().into_iter().filter(|(name, _)| name != "cross_percent");
-    let size: Vec<String> = settings.map(|(name, value)| format!("{name} {value}")).collect();
-    let what = curve::What { title: one.name().to_owned(), size: size.join(", "), points: "cross" };
-    curve::run(pod, &what, points)
-}
-
-/// `liger sim ycsb`.
-pub(super) fn ycsb(arguments: &YcsbArguments) -> Result<ExitCode, Failure> {
-    let YcsbArguments { pod, crossing: share, parameters } = arguments;
-    pod.heeds(parameters)?;
-    crossing(pod, share, shapes::adversarial_ycsb, |cross| parameters.benchmark(pod.hosts, cross))
-}
-
-/// `liger sim smallbank`.
-pub(super) fn smallbank(arguments: &SmallBankArguments) -> Result<ExitCode, Failure> {
-    let SmallBankArguments { pod, crossing: share, parameters } = arguments;
-    pod.heeds(parameters)?;
-    crossing(pod, share, shapes::adversarial_smallbank, |cross| parameters.benchmark(pod.hosts, cross))
-}
-
-/// `liger sim tatp`.
-pub(super) fn tatp(arguments: &TatpArguments) -> Result<ExitCode, Failure> {
-    let TatpArguments { pod, crossing: share, parameters } = arguments;
-    pod.heeds(parameters)?;
-    crossing(pod, share, shapes::adversarial_tatp, |cross| parameters.benchmark(pod.hosts, cross, pod.seed))
 }
 
 /// A result and how fast it came.
