@@ -1,15 +1,22 @@
-//! Which engine a pod runs: the same names for real processes and for simulated pods.
+//! Which engine a pod runs: the same names for real processes and for simulated pods, and what depends on it
+//! in both. How hosts of real processes join and what they report is in `host/rivals.rs`.
 
 use clap::{Args, ValueEnum};
+use liger_engine::db::PodConfig;
 use liger_engine::row::policy::Policies;
+use liger_engine::{Catalog, TxnError};
 use liger_pod::plan::MAX_WORKERS;
-use liger_rivals::partitioned::{Protocol, Route};
+use liger_rivals::partitioned::{Protocol, Route, config_for};
 use liger_sim::bench::PodEngine;
+use liger_sim::bench::row::RowPod;
+use liger_sim::motor::MotorPod;
 use liger_sim::partitioned::{PartPod, Shape};
 use liger_sim::shm::{ShmPod, ShmShape};
+use liger_workload::benchmark::Shareable;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::job::Bench;
 
 /// An engine on the command line.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
@@ -64,10 +71,29 @@ pub struct EngineArguments {
 pub enum Engine {
     /// The row engine.
     Row(Policies),
+    /// One to compare with.
+    Rival(RivalEngine),
+}
+
+/// An engine that the row engine is compared with.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum RivalEngine {
     /// A partitioned pod.
     Partitioned(Shape),
     /// Sundial on rows in shared memory.
     Shm(ShmShape),
+}
+
+/// Something that is done on an engine of a simulated pod.
+pub trait OnEngine {
+    /// What comes of it.
+    type Out;
+
+    /// Does it on an engine of this design.
+    ///
+    /// # Errors
+    /// If the design does not suit the memory or the tables.
+    fn run<E: PodEngine>(self, design: &E::Design) -> Result<Self::Out, TxnError>;
 }
 
 /// Most workers of a host, whatever they do.
@@ -99,7 +125,8 @@ impl EngineArguments {
                 return refused(why.to_owned());
             }
             EngineName::SundialShm => {
-                return Ok(Engine::Shm(ShmShape { gaps: self.gaps.unwrap_or(adversarial) }));
+                let gaps = self.gaps.unwrap_or(adversarial);
+                return Ok(Engine::Rival(RivalEngine::Shm(ShmShape { gaps })));
             }
             EngineName::SundialPlus => (Protocol::Sundial, Route::Workers),
             EngineName::SundialRx => (Protocol::Sundial, Route::Receiver),
@@ -118,14 +145,14 @@ impl EngineArguments {
         }
         let published = Shape::new(protocol);
         let gaps = self.gaps.unwrap_or(published.gaps || adversarial);
-        Ok(Engine::Partitioned(Shape { route, gaps, ..published }))
+        Ok(Engine::Rival(RivalEngine::Partitioned(Shape { route, gaps, ..published })))
     }
 
     /// Whether the cost model of Motor was asked for, which is no engine of real memory.
     ///
     /// # Errors
     /// If something was asked that it does not admit.
-    pub fn is_motor(&self) -> Result<bool, Failure> {
+    fn is_motor(&self) -> Result<bool, Failure> {
         if self.engine != EngineName::MotorModel {
             return Ok(false);
         }
@@ -135,6 +162,20 @@ impl EngineArguments {
             return Err(Failure::Refused(why.to_owned()));
         }
         Ok(true)
+    }
+
+    /// Does something on the engine asked for, on a simulated pod; `adversarial`: histories will be checked.
+    ///
+    /// # Errors
+    /// If something was asked that the engine, the memory or the number of workers does not admit.
+    pub fn simulate<R: OnEngine>(&self, adversarial: bool, workers: u8, run: R) -> Result<R::Out, Failure> {
+        let unsuited = |error: TxnError| {
+            Failure::Refused(format!("{error}: choose another --policies, --engine or --profile"))
+        };
+        if self.is_motor()? {
+            return run.run::<MotorPod>(&()).map_err(unsuited);
+        }
+        self.engine(adversarial, workers)?.simulate(run).map_err(unsuited)
     }
 
     fn policies_fit(&self) -> Result<(), Failure> {
@@ -168,8 +209,45 @@ impl Engine {
         match self {
             Self::Row(policies) if *policies == Policies::default() => row.to_owned(),
             Self::Row(policies) => format!("{row} ({policies})"),
-            Self::Partitioned(shape) => PartPod::protocol(shape),
-            Self::Shm(shape) => ShmPod::protocol(shape),
+            Self::Rival(RivalEngine::Partitioned(shape)) => PartPod::protocol(shape),
+            Self::Rival(RivalEngine::Shm(shape)) => ShmPod::protocol(shape),
+        }
+    }
+
+    /// The configuration of a pod of real processes with these tables.
+    pub fn config_for(&self, config: PodConfig, catalog: &Catalog) -> PodConfig {
+        match self {
+            Self::Row(_) | Self::Rival(RivalEngine::Shm(_)) => config,
+            Self::Rival(RivalEngine::Partitioned(shape)) => config_for(&config, catalog, shape.route),
+        }
+    }
+
+    /// What a workload may bring into the shared memory of a pod of real processes.
+    ///
+    /// # Errors
+    /// If it cannot run there.
+    pub fn shared_of(&self, bench: &Bench) -> Result<Shareable, Failure> {
+        match self {
+            Self::Row(_) => Ok(bench.shareable()),
+            Self::Rival(RivalEngine::Partitioned(shape)) if shape.route == Route::Network => {
+                let message = "there is no network between processes that share memory: use an engine whose \
+                               messages go through it, like --engine sundial-cxl, or liger sim";
+                Err(Failure::Refused(format!("{}: {message}", self.protocol())))
+            }
+            Self::Rival(RivalEngine::Partitioned(_)) => Ok(Shareable::default()),
+            Self::Rival(RivalEngine::Shm(_)) => Ok(bench.whole()),
+        }
+    }
+
+    /// Does something on it, on a simulated pod.
+    ///
+    /// # Errors
+    /// If its design does not suit the memory or the tables.
+    pub fn simulate<R: OnEngine>(&self, run: R) -> Result<R::Out, TxnError> {
+        match self {
+            Self::Row(policies) => run.run::<RowPod>(policies),
+            Self::Rival(RivalEngine::Partitioned(shape)) => run.run::<PartPod>(shape),
+            Self::Rival(RivalEngine::Shm(shape)) => run.run::<ShmPod>(shape),
         }
     }
 }

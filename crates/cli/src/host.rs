@@ -104,12 +104,7 @@ impl Joining<'_> {
                 let enter = || may_enter(orders);
                 serve(orders, clients, Serving::join(&memory, (host, again), job, over, enter))
             }
-            Engine::Partitioned(shape) => {
-                rivals::serve(orders, &job, rivals::join_partitioned((&memory, host), &job, shape, over))
-            }
-            Engine::Shm(shape) => {
-                rivals::serve(orders, &job, rivals::join_shm((&memory, host), &job, shape, over))
-            }
+            Engine::Rival(rival) => rivals::run(orders, (&memory, host), &job, rival, over),
         }
     }
 }

@@ -241,13 +241,7 @@ impl Job {
         };
         let config = PodConfig { log_ring_bytes, lease_ns: self.lease_ms * 1_000_000, ..config };
         let catalog = self.catalog();
-        let config = match self.engine() {
-            Engine::Row(_) | Engine::Shm(_) => config,
-            Engine::Partitioned(shape) => {
-                liger_rivals::partitioned::config_for(&config, &catalog, shape.route)
-            }
-        };
-        Pod::config_for(&config, &catalog)
+        Pod::config_for(&self.engine().config_for(config, &catalog), &catalog)
     }
 
     /// The engine of every host.

@@ -13,7 +13,6 @@
 
 mod crash_points;
 mod curve;
-pub mod engines;
 mod others;
 mod traces;
 mod workloads;

@@ -8,8 +8,6 @@ use liger_engine::recovery::checkpointer::{CheckpointCounts, Checkpointer, Taken
 use liger_engine::row::RowHost;
 use liger_fabric::{Cx, Fabric};
 use liger_pod::heap::Usage;
-use liger_rivals::partitioned::PartHost;
-use liger_rivals::shm::ShmHost;
 use liger_workload::EngineFigures;
 use liger_workload::storage::{CheckpointFigures, StorageFigures};
 
@@ -46,11 +44,13 @@ pub(super) trait Counted: HostEngine {
     fn held<F: Fabric>(&self, cx: &Cx<F>, whole: bool) -> EngineFigures;
 }
 
-fn read(counter: &AtomicU64) -> u64 {
+/// What a counter says now.
+pub(super) fn read(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-fn named<const N: usize>(counts: [(&str, u64); N]) -> BTreeMap<String, u64> {
+/// Counts by name.
+pub(super) fn named<const N: usize>(counts: [(&str, u64); N]) -> BTreeMap<String, u64> {
     counts.map(|(name, n)| (name.to_owned(), n)).into()
 }
 
@@ -79,7 +79,7 @@ impl Counted for RowHost {
 }
 
 /// Shared memory in use.
-fn of_usage(usage: &Usage) -> EngineFigures {
+pub(super) fn of_usage(usage: &Usage) -> EngineFigures {
     EngineFigures {
         hwcc_bytes: named([
             ("tuple cells", usage.tuple_bytes),
@@ -94,38 +94,5 @@ fn of_usage(usage: &Usage) -> EngineFigures {
         ]),
         hwcc_tuple_bytes: usage.tuple_bytes + usage.mapping_bytes,
         ..EngineFigures::default()
-    }
-}
-
-impl Counted for PartHost {
-    fn counted(&self) -> EngineFigures {
-        let traffic = self.traffic();
-        let more = named([
-            ("messages", read(&traffic.messages)),
-            ("messages_dropped", read(&traffic.messages_dropped)),
-            ("distributed", read(&traffic.distributed)),
-        ]);
-        EngineFigures { more, ..EngineFigures::default() }
-    }
-
-    /// Nothing but lanes.
-    fn held<F: Fabric>(&self, _cx: &Cx<F>, _whole: bool) -> EngineFigures {
-        EngineFigures::default()
-    }
-}
-
-impl Counted for ShmHost {
-    fn counted(&self) -> EngineFigures {
-        let traffic = self.traffic();
-        let more = named([
-            ("rows read", read(&traffic.rows_read)),
-            ("lines read anew", read(&traffic.lines_read_anew)),
-            ("lines written", read(&traffic.lines_written)),
-        ]);
-        EngineFigures { more, ..EngineFigures::default() }
-    }
-
-    fn held<F: Fabric>(&self, cx: &Cx<F>, whole: bool) -> EngineFigures {
-        if whole { of_usage(&self.usage(cx)) } else { EngineFigures::default() }
     }
 }

@@ -4,13 +4,9 @@ use clap::{Args, Command, FromArgMatches};
 use liger_engine::db::SyncMode;
 use liger_fabric::native::MemorySpec;
 use liger_fabric::shadow::Omission;
-use liger_rivals::partitioned::Route;
-use liger_sim::bench::PodEngine;
-use liger_sim::partitioned::PartPod;
-use liger_workload::benchmark::Shareable;
 
 use super::{CALM_LEASE, seconds, seconds_or_none};
-use crate::engines::{Engine, EngineArguments};
+use crate::engines::EngineArguments;
 use crate::failure::Failure;
 use crate::job::{Backend, Bench, Durable, Job, default_cxl_bytes, default_hwcc_bytes};
 use crate::pace::Pace;
@@ -96,16 +92,7 @@ impl PodArguments {
             ("--cxl-budget", self.cxl_budget.is_some()),
         ];
         self.engine.refuse_beside(&own_memory, "does not choose which rows are shared")?;
-        let shareable = match self.engine.engine(false, self.workers)? {
-            Engine::Row(_) => bench.shareable(),
-            Engine::Partitioned(shape) if shape.route == Route::Network => {
-                let message = "there is no network between processes that share memory: use an engine whose \
-                               messages go through it, like --engine sundial-cxl, or liger sim";
-                return Err(Failure::Refused(format!("{}: {message}", PartPod::protocol(&shape))));
-            }
-            Engine::Partitioned(_) => Shareable::default(),
-            Engine::Shm(_) => bench.whole(),
-        };
+        let shareable = self.engine.engine(false, self.workers)?.shared_of(&bench)?;
         let cxl_bytes = self.cxl.unwrap_or_else(|| default_cxl_bytes(self.hosts, &shareable));
         let hwcc_bytes = self.hwcc.unwrap_or_else(|| default_hwcc_bytes(self.hosts, &shareable, cxl_bytes));
         // Before memory is full: then rows leave one by one, and not in a hurry.

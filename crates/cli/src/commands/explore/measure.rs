@@ -25,8 +25,7 @@ use serde_json::Value;
 
 use super::WorkloadName;
 use super::vary::{Pod, Vary};
-use crate::commands::sim::engines::{OnEngine, apply};
-use crate::engines::EngineName;
+use crate::engines::{EngineArguments, EngineName, OnEngine};
 use crate::failure::Failure;
 use crate::side_by_side::side_by_side;
 use crate::terminal::Phase;
@@ -178,7 +177,7 @@ impl Explored {
         let usual = BenchSim::timed(Arc::new(profile.clone()), benchmark, 1_000_000 * virtual_ms);
         let budget = hwcc_bytes.map(|hwcc_bytes| Budget { hwcc_bytes, cxl_bytes: u64::MAX });
         let run = BenchSim { seed, hosts: *hosts, workers: *workers, budget, share_all: false, ..usual };
-        let result = apply(&job.engine.into(), false, *workers, Once(run))?;
+        let result = EngineArguments::from(job.engine).simulate(false, *workers, Once(run))?;
         let all = &result.report.all;
         let (committed, aborted) = (all.committed_per_s, result.report.aborted_per_s);
         let moves_in = result.report.engine.moves_in as f64 / (all.committed as f64).max(1.0);

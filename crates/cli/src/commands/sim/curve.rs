@@ -14,9 +14,9 @@ use liger_sim::bench::{self, BenchSim, PodEngine};
 use liger_workload::benchmark::Benchmark;
 use serde_json::{Map, Value, json};
 
-use super::engines::{self, OnEngine};
 use super::workloads::{PodArguments, Timed, watched};
 use super::{exit, profile};
+use crate::engines::OnEngine;
 use crate::failure::Failure;
 
 /// The points of Tigon's figures 4a to 4c: percentages of New-Orders and Payments.
@@ -199,7 +199,7 @@ pub(super) fn run<B: Benchmark>(
         benchmarks.into_iter().map(|(remote, b)| (Point { remote, rounds: Vec::new() }, b)).unzip();
     let first: BenchSim<B> = pod.timed(&profile, benchmarks[0].clone());
     let measure = Measure { first: &first, benchmarks: &benchmarks, rounds, points: &mut points };
-    engines::apply(&pod.engine, false, workers, measure)?;
+    pod.engine.simulate(false, workers, measure)?;
     table(&points, what.points);
     let base = points[0].committed_per_s();
     if pod.json {

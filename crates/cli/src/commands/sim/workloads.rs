@@ -15,10 +15,9 @@ use liger_workload::tpcc::benchmark::Tpcc;
 use liger_workload::tpcc::input::{Mix, Remote};
 use serde_json::{Value, json};
 
-use super::engines::{self, OnEngine};
 use super::{curve, exit, now_ns, profile};
 use crate::commands::bench::{HomesName, MixName};
-use crate::engines::EngineArguments;
+use crate::engines::{EngineArguments, OnEngine};
 use crate::failure::Failure;
 
 /// What all simulated workloads are told.
@@ -141,7 +140,7 @@ impl PodArguments {
             Some(name) => self.timed(&profile(name)?, timed),
         };
         let adversarial = matches!(run.kind, Kind::Adversarial);
-        engines::apply(&self.engine, adversarial, run.workers, Show { run: &run, as_json: self.json })
+        self.engine.simulate(adversarial, run.workers, Show { run: &run, as_json: self.json })
     }
 }
 

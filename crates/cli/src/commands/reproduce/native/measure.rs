@@ -7,19 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use liger_engine::TxnError;
 use liger_fabric::probe::Machine;
 use liger_fabric::profile::Profile;
-use liger_sim::bench::row::RowPod;
 use liger_sim::bench::{self, BenchResult, BenchSim, PodEngine};
-use liger_sim::partitioned::PartPod;
-use liger_sim::shm::ShmPod;
 use liger_workload::Report;
 use liger_workload::benchmark::Benchmark;
 use serde::{Deserialize, Serialize};
 
 use super::plan::{ENGINES, Figure, Point};
 use crate::commands::bench::{PodArguments, run_once};
-use crate::engines::{Engine, EngineArguments, EngineName};
+use crate::engines::{EngineArguments, EngineName, OnEngine};
 use crate::failure::Failure;
 use crate::host::bench::PROCESSOR_NS;
 use crate::job::on_bench;
@@ -262,28 +260,33 @@ impl Measuring {
         run: Run,
     ) -> Result<Run, Failure> {
         let bench = figure.work.at(point, &self.size);
-        let result = match EngineArguments::from(engine).engine(false, 1)? {
-            Engine::Row(policies) => {
-                on_bench!(bench, it => self.simulate::<RowPod, _>(point, it, &policies))
-            }
-            Engine::Partitioned(shape) => {
-                on_bench!(bench, it => self.simulate::<PartPod, _>(point, it, &shape))
-            }
-            Engine::Shm(shape) => on_bench!(bench, it => self.simulate::<ShmPod, _>(point, it, &shape)),
-        };
+        let engine = EngineArguments::from(engine).engine(false, 1)?;
+        let result = on_bench!(bench, it => engine.simulate(Simulated { all: self, point, it }));
+        let result = result.expect("the engines of the plan suit every profile");
         let (committed_per_s, aborted_percent, p50_us) = figures_of(&result.report);
         Ok(Run { committed_per_s, aborted_percent, p50_us, problems: result.problems, ..run })
     }
+}
 
-    fn simulate<E: PodEngine, B: Benchmark>(&self, point: &Point, it: B, design: &E::Design) -> BenchResult {
-        let usual = BenchSim::timed(self.profile.clone(), it.clone(), 1_000_000 * self.size.virtual_ms);
+/// A point that the simulator measures.
+struct Simulated<'a, B> {
+    all: &'a Measuring,
+    point: &'a Point,
+    it: B,
+}
+
+impl<B: Benchmark> OnEngine for Simulated<'_, B> {
+    type Out = BenchResult;
+
+    fn run<E: PodEngine>(self, design: &E::Design) -> Result<BenchResult, TxnError> {
+        let Self { all, point, it } = self;
+        let usual = BenchSim::timed(all.profile.clone(), it.clone(), 1_000_000 * all.size.virtual_ms);
         let (hosts, share_all) = (point.hosts, point.is_shared());
-        let run = BenchSim { seed: self.seed, hosts, workers: 1, share_all, ..usual };
-        let loaded = bench::load::<E, B>(&run, design);
-        let mut loaded = loaded.expect("the engines of the plan suit every profile");
+        let run = BenchSim { seed: all.seed, hosts, workers: 1, share_all, ..usual };
+        let mut loaded = bench::load::<E, B>(&run, design)?;
         // What comes first warms all caches.
         loaded.measure(it.clone());
-        loaded.measure(it)
+        Ok(loaded.measure(it))
     }
 }
 
