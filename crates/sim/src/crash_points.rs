@@ -8,6 +8,9 @@
 //! * [`operations`](OPERATIONS): what is done; `staged`: who does it when;
 //! * [`survey`]: all these runs, and which call sites of the engine they killed a host at.
 //!
+//! In some operations tables are kept by two access methods ([`crate::plain`] beside rows), so that every
+//! verb of a commit over both is a crash point.
+//!
 //! Invariants:
 //! 1. A run is a function of its [`CrashRun`] alone; up to the kill it is the run without a kill.
 //! 2. Between the first and the last verb of a window no verb of the host under test is left out, whichever
@@ -20,6 +23,8 @@ mod staged;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use liger_engine::method::Both;
+use liger_engine::row::Rows;
 use liger_fabric::HostId;
 use liger_fabric::sim::{Adversary, CrashDomain, Mode, Scheduler, SimConfig, Site};
 use serde::Serialize;
@@ -29,7 +34,9 @@ pub use register::{Coverage, FileCoverage, PROTOCOL_FILES, Point};
 pub use staged::CrashAt;
 use staged::{Scene, Staged};
 
-use crate::rows::{self, RowsRun};
+use crate::plain::Plain;
+use crate::pod::Kept;
+use crate::rows::{self, PlainTables, RowsRun};
 use crate::scenario::LeftOut;
 use crate::survival::{self, SurvivalResult, SurvivalRun};
 
@@ -75,14 +82,28 @@ impl Operation {
     }
 
     fn rows(&self, seed: u64) -> RowsRun {
-        RowsRun { hosts: HOSTS, workers: 1, keys: self.keys, budget_rows: 400, ..RowsRun::from_seed(seed) }
+        let Self { keys, plain, .. } = *self;
+        RowsRun { hosts: HOSTS, workers: 1, keys, plain, budget_rows: 400, ..RowsRun::from_seed(seed) }
+    }
+
+    /// The same, as hosts play it that keep their tables in `M`.
+    fn on<M: Kept>(&self) -> &'static Operation<M> {
+        let same = |other: &&Operation<M>| other.name == self.name;
+        Operation::<M>::ALL.iter().find(same).expect("it is in the list")
     }
 }
 
 /// Runs it.
 pub fn run(run: &CrashRun<'_>) -> CrashResult {
+    match run.operation.plain {
+        PlainTables::None => run_on::<Rows>(run),
+        _ => run_on::<Both<Rows, Plain>>(run),
+    }
+}
+
+fn run_on<M: Kept>(run: &CrashRun<'_>) -> CrashResult {
     let scene = Rc::new(Scene::new(run.crash));
-    let script = Box::new(Staged { operation: run.operation, scene: Rc::clone(&scene) });
+    let script = Box::new(Staged::<M> { operation: run.operation.on(), scene: Rc::clone(&scene) });
     let rows = run.operation.rows(run.seed);
     let shape = SurvivalRun {
         rows,

@@ -3,12 +3,14 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use liger_engine::row::{RowHost, RowSession, RowTxn};
+use liger_engine::host::{Host, HostSession, Txn};
+use liger_engine::row::Rows;
 use liger_engine::{Session, TxnError};
 use liger_fabric::sim::{CrashDomain, Sim};
 use liger_fabric::{Cx, HostId};
 
-use super::operations::{A, Operation, Subject, prove};
+use super::operations::{A, Operation, Part, Subject, prove};
+use crate::pod::Kept;
 use crate::survival::world::{Script, World};
 
 /// Who is killed, before which of its verbs from the begin of the window on, and how much of it survives.
@@ -69,17 +71,17 @@ impl Scene {
 }
 
 /// One worker while it plays its part.
-pub struct Actor<'a> {
+pub struct Actor<'a, M: Kept = Rows> {
     pub(super) cx: &'a Cx<Sim>,
-    pub(super) world: &'a World,
-    pub(super) engine: &'a RowHost,
+    pub(super) world: &'a World<M>,
+    pub(super) engine: &'a Host<M>,
     pub(super) scene: &'a Scene,
-    session: RowSession<'a, Sim>,
+    session: HostSession<'a, Sim, M>,
     /// Transactions that have ended here.
     done: i64,
 }
 
-impl<'a> Actor<'a> {
+impl<'a, M: Kept> Actor<'a, M> {
     /// One turn of waiting for somebody.
     pub(super) fn turn(&mut self) {
         self.engine.attend(self.cx);
@@ -102,7 +104,7 @@ impl<'a> Actor<'a> {
     }
 
     /// Runs a transaction until it commits.
-    pub(super) fn does(&mut self, body: impl Fn(&mut RowTxn<'a, Sim>, i64) -> Result<(), TxnError>) {
+    pub(super) fn does(&mut self, body: impl Fn(&mut Txn<'a, Sim, M>, i64) -> Result<(), TxnError>) {
         let value = self.value();
         loop {
             match self.world.attempt(&mut self.session, value, |txn| body(txn, value)) {
@@ -119,9 +121,9 @@ impl<'a> Actor<'a> {
     }
 
     /// Runs a transaction and takes it back.
-    pub(super) fn does_in_vain(&mut self, body: impl Fn(&mut RowTxn<'a, Sim>, i64) -> Result<(), TxnError>) {
+    pub(super) fn does_in_vain(&mut self, body: impl Fn(&mut Txn<'a, Sim, M>, i64) -> Result<(), TxnError>) {
         let value = self.value();
-        let in_vain = |txn: &mut RowTxn<'a, Sim>| {
+        let in_vain = |txn: &mut Txn<'a, Sim, M>| {
             body(txn, value)?;
             Err::<(), TxnError>(TxnError::Rollback)
         };
@@ -140,12 +142,12 @@ impl<'a> Actor<'a> {
 }
 
 /// An operation as the script of a pod.
-pub(super) struct Staged {
-    pub operation: &'static Operation,
+pub(super) struct Staged<M: Kept> {
+    pub operation: &'static Operation<M>,
     pub scene: Rc<Scene>,
 }
 
-impl Staged {
+impl<M: Kept> Staged<M> {
     /// True when the act has ended, or who was to act is dead.
     fn is_over(&self, cx: &Cx<Sim>) -> bool {
         self.scene.stage.get() > self.operation.prepare.len()
@@ -158,11 +160,11 @@ impl Staged {
         self.operation.prepare.get(self.scene.stage.get()).map(|part| part.0)
     }
 
-    fn play(&self, actor: &mut Actor<'_>) {
+    fn play(&self, actor: &mut Actor<'_, M>) {
         let (me, prepare) = (actor.cx.host(), self.operation.prepare);
         while !self.is_over(actor.cx) {
             let stage = self.scene.stage.get();
-            let is_mine = |(host, _): &&(HostId, super::operations::Part)| *host == me;
+            let is_mine = |(host, _): &&(HostId, Part<M>)| *host == me;
             match prepare.get(stage) {
                 Some((host, part)) if *host == me => {
                     part(actor);
@@ -190,9 +192,9 @@ impl Staged {
     }
 }
 
-impl Script for Staged {
-    fn work(&self, cx: &Cx<Sim>, world: &World, engine: &RowHost) {
-        let session = RowSession::new(cx, engine);
+impl<M: Kept> Script<M> for Staged<M> {
+    fn work(&self, cx: &Cx<Sim>, world: &World<M>, engine: &Host<M>) {
+        let session = HostSession::new(cx, engine);
         let mut actor = Actor { cx, world, engine, scene: &self.scene, session, done: 0 };
         match self.operation.comes_back {
             Some(part) if cx.fabric().incarnation(cx.host()) > 1 => {
