@@ -70,7 +70,7 @@ const BANNED: &[(&str, &str)] = &[
 /// least. A ratchet: who asserts more raises the number, and nobody lowers it without saying why. Tests do
 /// not count, neither as assertions nor as functions.
 const ASSERTED: &[(&str, usize, usize)] =
-    &[("fabric", 258, 30), ("pod", 117, 30), ("store", 114, 30), ("engine", 405, 27)];
+    &[("fabric", 258, 30), ("pod", 117, 30), ("store", 114, 30), ("engine", 484, 30)];
 /// What stands before an item that only tests compile.
 const FOR_TESTS: &[&str] = &["#[cfg(test)]", "#[cfg(any(test, feature = \"testing\"))]"];
 

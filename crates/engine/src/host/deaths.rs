@@ -28,10 +28,16 @@ impl<M: Method> Host<M> {
         slot: Slot,
         taking: &[(PartitionId, bool)],
     ) -> Result<(), RecoveryError> {
-        if !cx.sabotaged("resolve.listen-no-more") {
+        debug_assert_ne!(slot.host, self.me, "nobody deals with its own death");
+        let deaf = !cx.sabotaged("resolve.listen-no-more");
+        if deaf {
             self.owners.fence(cx, &self.plan, slot);
             self.lanes.drop_before(slot.host, slot.incarnation + 1);
         }
+        debug_assert!(
+            self.owners.is_fenced(slot.host, slot.incarnation) || !deaf,
+            "it is known to be dead before the first of its locks is touched"
+        );
         self.outbox.forget(cx, slot.host);
         let dead = Dead::read(cx, &self.instance, slot)?;
         let own: Vec<PartitionId> = self.own_partitions().collect();
@@ -55,6 +61,10 @@ impl<M: Method> Host<M> {
         partition: PartitionId,
         dead: &Dead,
     ) -> Result<(), RecoveryError> {
+        debug_assert!(
+            self.owns(partition) || self.owners.is_closed(partition),
+            "it is this host's, or about to be"
+        );
         self.method.resolve(cx, dead, partition, true, &mut || _ = self.serve(cx))
     }
 
@@ -65,6 +75,7 @@ impl<M: Method> Host<M> {
         partition: PartitionId,
         dead: &Dead,
     ) -> Result<(), RecoveryError> {
+        debug_assert!(!self.owns(partition), "whoever owns a partition resolves as its owner");
         self.method.resolve(cx, dead, partition, false, &mut || _ = self.attend(cx))
     }
 }

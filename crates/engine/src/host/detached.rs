@@ -120,6 +120,7 @@ impl<M: Method> DetachedTxn<M> {
     /// Gives back what a large transaction needed, and the next one hardly will.
     pub fn shrink(&mut self) {
         let Some(Rest { txn, held, course: Course { open: false, .. }, .. }) = &mut self.0 else { return };
+        debug_assert_eq!(held.count(), 0, "what is not open holds nothing");
         if txn.memory() + held.memory() > KEPT_BYTES {
             txn.forget_memory();
             held.forget_memory();
@@ -195,6 +196,8 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
         if is_open {
             return Number::Kept;
         }
+        let holds = self.held.count();
+        debug_assert!(holds == 0 || std::thread::panicking(), "what has ended holds nothing");
         self.host.transactions.give_number(self.running.state.me);
         Number::None
     }

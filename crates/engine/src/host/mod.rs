@@ -111,6 +111,7 @@ impl<M: Method> Host<M> {
     /// If the others take this host for dead.
     pub fn leave<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError> {
         let Self { instance, method, .. } = self;
+        debug_assert!(instance.transactions.have_ended(u64::MAX), "a host leaves when it is at rest");
         drop(method);
         Arc::into_inner(instance).expect("only its method shared it").leave(cx)
     }

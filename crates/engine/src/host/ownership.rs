@@ -24,6 +24,7 @@ use crate::recovery::RecoveryError;
 impl<M: Method> Host<M> {
     /// From now on no transaction of this host begins to use these partitions.
     pub(super) fn close(&self, partitions: &BTreeSet<PartitionId>) {
+        debug_assert!(!partitions.iter().any(|p| self.owns(*p)), "what is this host's stays open");
         partitions.iter().for_each(|&partition| self.owners.close(partition));
     }
 
@@ -83,6 +84,7 @@ impl<M: Method> Host<M> {
             debug_assert_eq!(self.owners.of(partition).host, me.host, "it is this host's in the pod's word");
             self.method.open(cx, partition)?;
             self.owners.set(partition, me);
+            debug_assert!(self.owns(partition), "it is this host's, and open");
             for what in [Pending::Asked, Pending::Told] {
                 self.method.tell_again(cx, partition, me, what);
             }
@@ -107,6 +109,7 @@ impl<M: Method> Host<M> {
         for partition in self.plan.partitions() {
             let successor = self.owners.successor(cx, &self.plan, partition);
             let Some(successor) = successor.filter(|successor| successor.host != self.me) else { continue };
+            debug_assert!(!self.holds(partition), "nobody takes over from who lives");
             detector.restless = true;
             is_held_up |= !may_follow;
             if may_follow {

@@ -43,6 +43,7 @@ impl<M: Method> Host<M> {
         successor_of: &[Slot],
     ) -> usize {
         let Some(takeover) = detector.takeover.clone() else { return 0 };
+        debug_assert!(detector.taking.is_empty(), "one takeover at a time");
         let is_new = |slot: &&Slot| !detector.taken_over.iter().any(|(done, _)| done == *slot);
         let mut dead: Vec<Slot> = successor_of.iter().filter(is_new).copied().collect();
         if dead.is_empty() {
@@ -171,6 +172,7 @@ impl<M: Method> Host<M> {
             Ok(())
         })?;
         self.open_published(cx, me)?;
+        debug_assert!(orphans.iter().all(|p| self.owns(*p)), "all are this host's now, and open");
         // A checkpoint that begins in a later epoch than this one began when they were this host's.
         Ok(log.clock().now(cx) + 1)
     }

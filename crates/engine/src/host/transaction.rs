@@ -14,7 +14,7 @@ use liger_fabric::{Cx, Fabric};
 use super::Host;
 use crate::catalog::At;
 use crate::instance::{WorkerPool, WorkerToken};
-use crate::method::{Ahead, Method, RowLocation, Running, Seat, TxnState, View};
+use crate::method::{Ahead, Holds, Method, RowLocation, Running, Seat, TxnState, View};
 use crate::protocol::core::TxnCore;
 use crate::protocol::relational::{Flow, Relational};
 use crate::protocol::workspace::Visitor;
@@ -121,6 +121,11 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
         self.if_free(table, key, &mut Visitor::Read(&mut once))
     }
 
+    /// True if a row with this key is in that partition.
+    fn is_its_place(&self, at: At<'_>, key: &Key) -> bool {
+        at.relation.partition_of(key, self.host.partition_count()) == at.partition
+    }
+
     /// `None` instead of a conflict with somebody who holds the row.
     fn if_free(
         &mut self,
@@ -133,7 +138,10 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
         let (method, txn) = self.parts();
         match method.point(txn, at, key, View::Free, visitor) {
             Err(TxnError::Conflict(WriteLocked | ReadLocked | Gap | Moved)) => Ok(None),
-            shown => shown.map(Some),
+            shown => {
+                debug_assert!(shown != Ok(true) || self.held.count() > 0, "what is taken is held");
+                shown.map(Some)
+            }
         }
     }
 }
@@ -172,6 +180,7 @@ impl<'h, F: Fabric, M: Method> Relational for Txn<'h, F, M> {
     }
 
     fn point_in(&mut self, at: At<'_>, key: &Key, visitor: &mut Visitor<'_>) -> Result<bool, TxnError> {
+        debug_assert!(self.is_its_place(at, key), "a key of that partition");
         let (method, txn) = self.parts();
         method.point(txn, at, key, View::Locked, visitor)
     }
@@ -182,6 +191,7 @@ impl<'h, F: Fabric, M: Method> Relational for Txn<'h, F, M> {
     }
 
     fn insert_in(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
+        debug_assert!(self.is_its_place(at, key), "a key of that partition");
         let (method, txn) = self.parts();
         method.insert(txn, at, key, bytes)
     }

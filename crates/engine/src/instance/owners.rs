@@ -112,11 +112,18 @@ impl Owners {
     /// Says that this host owns a partition, which stays closed for its own transactions.
     pub fn set_closed(&self, partition: PartitionId, owner: Owner) {
         debug_assert!(self.is_closed(partition), "who takes {partition:?} has closed it");
+        debug_assert_ne!(owner.incarnation, TO_COME, "an owner has an incarnation");
         self.now[partition.index()].store(encode(owner) | CLOSED, Ordering::SeqCst);
     }
 
     /// Says who owns a partition, and opens it.
     pub fn set(&self, partition: PartitionId, owner: Owner) {
+        debug_assert_ne!(owner.incarnation, TO_COME, "an owner has an incarnation");
+        debug_assert!(
+            self.is_closed(partition) || self.is_orphan(partition),
+            "{partition:?} changes hands, and {:?} has not died",
+            self.of(partition)
+        );
         self.now[partition.index()].store(encode(owner), Ordering::SeqCst);
     }
 
@@ -133,7 +140,8 @@ impl Owners {
         for partition in plan.partitions() {
             if self.of(partition) == (Owner { host: dead.host, incarnation: TO_COME }) {
                 let gone = Owner { host: dead.host, incarnation: dead.incarnation };
-                self.set(partition, Owner::load(cx, plan, partition).unwrap_or(gone));
+                let last = Owner::load(cx, plan, partition).unwrap_or(gone);
+                self.now[partition.index()].store(encode(last), Ordering::SeqCst);
             }
         }
         let before = self.fenced[usize::from(dead.host.0)].swap(dead.incarnation.into(), Ordering::SeqCst);

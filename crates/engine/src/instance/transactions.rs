@@ -157,7 +157,8 @@ impl Transactions {
 
     /// It has ended.
     pub(crate) fn end(&self, holder: Holder) {
-        self.begun[holder.index()].0.store(0, Ordering::SeqCst);
+        let round = self.begun[holder.index()].0.swap(0, Ordering::SeqCst);
+        debug_assert!(round != 0 || std::thread::panicking(), "a transaction ends once");
     }
 
     /// A transaction that began in `round` gives its number away.

@@ -44,6 +44,7 @@ impl<A: Deref<Target = Instance> + Transacts, B: Transacts> Both<A, B> {
     #[inline]
     fn is_second(&self, method: MethodId) -> bool {
         debug_assert!(!(self.0.keeps(method) && self.1.keeps(method)), "a relation has one method");
+        debug_assert!(self.0.keeps(method) || self.1.keeps(method), "one of the two keeps it");
         self.1.keeps(method)
     }
 

@@ -127,6 +127,7 @@ pub struct Seat<'h, F: Fabric> {
 impl<F: Fabric> Seat<'_, F> {
     /// Answers other hosts, in the middle of a step. Returns the number of messages handled.
     pub fn serve(&self) -> usize {
+        debug_assert!(self.token.is_some(), "a worker answers");
         self.mail.serve_waiting(self.cx)
     }
 

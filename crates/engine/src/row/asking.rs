@@ -87,9 +87,12 @@ impl<F: Fabric> Work<'_, '_, F> {
         loop {
             spins = spins.saturating_add(1);
             self.seat.serve();
-            if let Some(answer) = mailbox.lock(cx).answer.take() {
+            let mut place = mailbox.lock(cx);
+            debug_assert_eq!(place.request, request, "a worker has one request at a time");
+            if let Some(answer) = place.answer.take() {
                 return Ok(answer);
             }
+            drop(place);
             if spins >= ALONE_SPINS || spins.is_multiple_of(SPINS_PER_LOOK) {
                 host.look_at_owner(cx, owner);
             }

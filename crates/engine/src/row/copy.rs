@@ -45,6 +45,7 @@ impl Rows {
         most: usize,
         mut copy: impl FnMut(&Key, u64, &[u8]),
     ) -> CopiedUpTo {
+        debug_assert!(most > 0, "each hold of the latch gets on");
         let mut latched = self.part(cx, (partition, table));
         let part = &mut *latched;
         let mut at = part.tree.lower_bound(from.words());
@@ -65,6 +66,7 @@ impl Rows {
             load_next(part);
             let (words, row) = part.tree.entry(cursor);
             let key = Key::from_words(words);
+            debug_assert!(key >= *from, "behind what has been copied");
             if left == 0 {
                 return CopiedUpTo::Before(key);
             }

@@ -95,6 +95,7 @@ impl Rows {
             return;
         }
         let marks = self.policies.marks;
+        debug_assert!(marks.low_percent <= marks.high_percent, "it begins above where it ends");
         let begun = self.makes_room.load(Ordering::Relaxed);
         let mark = if begun { marks.low_percent } else { marks.high_percent };
         let goes_on = self.is_beyond(cx, mark);
@@ -138,6 +139,7 @@ impl Rows {
             self.move_out.lock(cx).keep(candidate);
             return false;
         }
+        debug_assert!(part.address(candidate.row).is_none(), "it is in DRAM alone");
         true
     }
 

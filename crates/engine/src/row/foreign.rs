@@ -373,6 +373,8 @@ impl<F: Fabric> Work<'_, '_, F> {
                 break;
             }
         }
+        let key_of = |i: &usize| self.mine.foreign[*i].key;
+        debug_assert!(locked.rows.is_sorted_by_key(key_of), "a chain is of neighbours");
         let enough = locked.complete || locked.rows.len() == limit;
         // In this order: a row that was inserted in a gap before its end was locked may become shared at any
         // moment, and the bits before it true again. If that happens before they are read, the index has
@@ -436,6 +438,7 @@ impl<F: Fabric> Work<'_, '_, F> {
         (address, next, llsn): (TupleAddr, Option<TupleAddr>, u64),
     ) -> Result<(), TxnError> {
         let (cx, host) = (self.cx, self.host);
+        debug_assert!(!host.owns(at.partition), "who takes a partition over waits for this transaction");
         let hash = host.remote.hash_of(at.table(), at.partition, key);
         let name = Name { hash, table: at.table(), partition: at.partition, key: *key };
         let gap_is_mine = next.is_none_or(|next| self.holds_alone(next));

@@ -44,6 +44,10 @@ impl<F: Fabric> Work<'_, '_, F> {
                 self.host.check_open(at.partition)?;
                 self.keys_foreign(at, &rest)?
             };
+            debug_assert!(
+                keys.is_sorted() && keys.iter().all(|key| rest.contains(key)),
+                "keys of what is left, in their order"
+            );
             for key in &keys {
                 let mut flow = ControlFlow::Continue(());
                 let mut see = |key: &Key, row: Row<'_>| {
@@ -56,6 +60,7 @@ impl<F: Fabric> Work<'_, '_, F> {
                     Err(error) => return Err(error),
                 }
                 self.let_go_since(held);
+                debug_assert_eq!(self.mine.held.len(), held, "what was held before is held on");
                 self.state.core.forget_reads(read);
                 if flow.is_break() {
                     return Ok(flow);
@@ -151,6 +156,7 @@ impl<F: Fabric> Work<'_, '_, F> {
         while self.mine.held.len() > held {
             match Spot::of(self.mine.held.pop().expect("there are more")) {
                 Spot::Foreign(i) => {
+                    debug_assert_eq!(i + 1, self.mine.foreign.len(), "locked last, given back first");
                     self.release_foreign(i, false);
                     self.mine.foreign.pop();
                 }

@@ -144,6 +144,7 @@ impl Rows {
         partition: PartitionId,
         key: Key,
     ) {
+        debug_assert!(!self.owns(partition), "who takes a partition over waits for who asked its owner");
         let name = Name { hash: self.remote.hash_of(table, partition, &key), table, partition, key };
         let given = Given { at: None, llsn: 0, unanswered: true, told: None };
         let mut leaving = self.leaving.lock(cx);
@@ -157,6 +158,7 @@ impl Rows {
     fn tell<F: Fabric>(&self, cx: &Cx<F>, name: &Name, owner: Owner, again: bool) {
         let mut leaving = self.leaving.lock(cx);
         let Some(given) = leaving.rows.get_mut(name) else { return };
+        debug_assert_ne!(given.told, Some(owner), "nobody is told twice: it might remove the next row");
         given.told = Some(owner);
         let which = given.which(again);
         drop(leaving);
@@ -193,6 +195,7 @@ impl Rows {
             } else if to.host != self.me {
                 self.tell(cx, &name, to, true);
             } else {
+                debug_assert!(self.holds(partition), "its next owner is this host");
                 if held.is_none() {
                     shard.remove(&name.hash);
                 }

@@ -173,6 +173,7 @@ impl<F: Fabric> Work<'_, '_, F> {
                 }
                 return Ok(Walked::To(ControlFlow::Continue(())));
             };
+            debug_assert!(key >= walk.from, "it goes on behind what it has seen");
             self.hold(part, at.ids(), (&key, row), visitor.mode(), gaps)?;
             let version = part.rows.version(row);
             if self.state.core.is_recorded() && !part.is_uncommitted_insert(row) {
@@ -224,6 +225,7 @@ impl<F: Fabric> Work<'_, '_, F> {
         part.hold_new(row, next, self.state.me, !self.cx.sabotaged("own.inherit-gap"));
         part.tree.insert_near(&around, key.words(), row);
         debug_assert!(part.is_uncommitted_insert(row), "nobody sees it before the commit");
+        debug_assert!(part.address(row).is_none(), "a new row is in DRAM alone");
         self.state.llsn = self.state.llsn.max(part.max_removed_llsn);
         let place = own_place(at.ids(), row);
         self.mine.held.push(place);
@@ -235,6 +237,8 @@ impl<F: Fabric> Work<'_, '_, F> {
     /// Marks a row of this host as deleted by its writer, or takes the mark away.
     pub(super) fn flag_own(&mut self, place: RowLocation, deleted: bool) {
         let Spot::Own { partition, table, row } = Spot::of(place) else { unreachable!("a row of this host") };
-        self.host.part(self.cx, (partition, table)).set_flag(row, RowFlags::DELETED, deleted);
+        let mut part = self.host.part(self.cx, (partition, table));
+        debug_assert!(!part.is_unheld(row), "whoever marks a row writes it");
+        part.set_flag(row, RowFlags::DELETED, deleted);
     }
 }

@@ -116,6 +116,7 @@ fn of_entry<R>(entry: &mut Entry, work: impl FnOnce(&mut Locks<'_>) -> R) -> R {
 impl<F: Fabric> Work<'_, '_, F> {
     /// Its locks name its number no more; what it has of each row is noted.
     pub(super) fn park(&mut self) {
+        debug_assert!(self.mine.parked.is_empty(), "it is parked once");
         let (me, mut holds) = (self.state.me, Vec::with_capacity(self.mine.held.len()));
         let keeps_gap = !self.cx.sabotaged("parking.keep-gap");
         self.each_held(|_, locks| holds.push(locks.park(me, keeps_gap)));

@@ -87,6 +87,7 @@ impl Rows {
         dead: &Dead,
         poll: Poll<'_>,
     ) -> Result<(), TreeError> {
+        debug_assert!(!self.owns(partition), "the owner sweeps under its latch");
         for relation in self.relations() {
             let mut from = Some(Key::zero(relation.key_words));
             while let Some(key) = from {
@@ -135,6 +136,7 @@ impl Rows {
         at: TupleAddr,
     ) -> Resolved {
         let host = dead.slot.host;
+        debug_assert_ne!(host, self.me, "the locks of another host");
         let word = self.shared.peek(cx, at);
         if word.is_live() && word.writer() == Some(host) {
             count(&self.moves.locks_resolved, 1);

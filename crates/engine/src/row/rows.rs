@@ -270,6 +270,7 @@ impl Rows {
 
     /// Makes an empty partition that nobody uses yet, in place of one that an earlier try may have left.
     pub(super) fn make_partition<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
+        debug_assert!(!self.owns(partition), "nobody uses it yet");
         let made = || new_partition(&self.plan, &self.catalog, partition);
         self.partitions[partition.index()].get_or_init(made);
         for relation in self.relations() {
@@ -282,6 +283,7 @@ impl Rows {
 
     /// The shared index of another host's partition.
     pub(super) fn foreign_index(&self, at: At<'_>) -> BwTree {
+        debug_assert!(is_rows(at.relation), "what another method keeps is no index of rows");
         BwTree::new(self.plan.directory(at.table().0, at.partition), at.relation.key_words)
     }
 

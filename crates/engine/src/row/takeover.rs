@@ -34,6 +34,7 @@ impl Rows {
         partition: PartitionId,
         first: u64,
     ) -> Result<(), RecoveryError> {
+        debug_assert!(self.owners.is_closed(partition), "nobody uses it before all of it is here");
         let removed = first - 1;
         for relation in self.relations() {
             let index = self.foreign_index(At::new(relation, partition));
@@ -59,6 +60,8 @@ impl Rows {
                         continue;
                     }
                     let row = row_of(part, &key, at)?;
+                    let known = part.address(row);
+                    debug_assert!(known.is_none_or(|known| known == at), "a row is in one place");
                     part.rows.set_shared(row, at.raw());
                     let shared = SharedRow { partition, table: relation.id, row, at };
                     self.move_out.lock(cx).moved_in(shared);
@@ -151,6 +154,7 @@ fn row_of(part: &mut TablePart, key: &Key, at: TupleAddr) -> Result<RowId, TreeE
         return Ok(part.sentinel);
     }
     if let Some(row) = part.tree.get(key.words()) {
+        debug_assert!(part.is_unheld(row), "nobody here has used it yet");
         return Ok(row);
     }
     let full = TreeError::Damaged { offset: at.block().offset(), what: "more rows than a partition has" };
