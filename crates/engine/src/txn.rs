@@ -190,21 +190,16 @@ pub enum TxnError {
         /// The table or index.
         table: TableId,
     },
-    /// The record of all changes is longer than the log's ring.
-    #[error("the changes take {bytes} bytes of log, a transaction has {limit_bytes}: do it in parts")]
+    /// What must be in one record of the log is longer than that can be: one change, or, in a protocol of
+    /// comparison, all changes.
+    #[error(
+        "a change takes {bytes} bytes of log, and a record has {limit_bytes}: make log_ring_bytes larger"
+    )]
     TooLarge {
         /// Bytes of the record.
         bytes: u64,
-        /// Bytes of a ring.
+        /// Bytes of the longest record.
         limit_bytes: u64,
-    },
-    /// A record has room for so many changes of rows and entries of indexes.
-    #[error("{changes} changes of rows and of entries of indexes, a transaction has {limit}: do it in parts")]
-    TooMany {
-        /// Changes of the transaction.
-        changes: usize,
-        /// Changes that a record can have.
-        limit: usize,
     },
     /// The engine was told to work in a way that its memory is not made for.
     #[error("{what} is not possible here: {why}")]

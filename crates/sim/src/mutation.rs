@@ -142,6 +142,9 @@ pub const SPARED: &[Spared] = &[
 pub const PRESSED: &[(&str, &str)] = &[
     ("checkpoint.await-begin", "durable-copies"),
     ("foreign.recheck-index-last", "rows-gaps"),
+    ("log.keep-fragments", "durable-fragments"),
+    ("recovery.take-fragments", "durable-fragments"),
+    ("resolve.read-fragments", "survival-fragments"),
     ("leaving.note-unanswered-too", "survival-owner"),
     ("moves.only-rows-of-before", "survival-again"),
     ("partition.clear-below-before-check-above", "rows-scan-duel"),

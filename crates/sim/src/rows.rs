@@ -16,7 +16,7 @@ use std::sync::Arc;
 use liger_engine::host::{Host, HostSession, Txn};
 use liger_engine::method::{Both, Method};
 use liger_engine::protocol::HostEngine;
-use liger_engine::row::policy::{Coherence, Policies, WaitPolicy};
+use liger_engine::row::policy::{Coherence, Policies, WaitDie, WaitPolicy};
 use liger_engine::row::{Budget, Rows};
 use liger_engine::{IndexId, Key, KeyRange, NewRow, Row, Session, TableId, Transaction, TxnError, table};
 use liger_fabric::sim::{Adversary, Mode, Report, Sim, SimConfig, Site};
@@ -89,6 +89,8 @@ pub struct RowsRun {
     /// Chunks of data memory beyond one for each host: with few of them there is no room for another size of
     /// record until a chunk is empty. `None`: plenty.
     pub spare_chunks: Option<u64>,
+    /// Bytes of each worker's ring: transactions whose record takes half of it have several.
+    pub ring_bytes: u64,
     /// How long transactions wait for rows that others hold; `None`: not at all.
     pub wait: Option<&'static (dyn WaitPolicy + Sync)>,
     /// What else hosts decide by: by host, from the first again where there are more hosts.
@@ -125,6 +127,7 @@ impl RowsRun {
             remote_entries: 64,
             remote_hash_bits: 64,
             spare_chunks: None,
+            ring_bytes: 4 << 10,
             wait: None,
             policies: vec![Policies::default()],
             max_verbs: 20_000_000,
@@ -132,6 +135,16 @@ impl RowsRun {
             sabotage: None,
             plain: PlainTables::None,
         }
+    }
+
+    /// Transactions that are too long for one record of the log, of which a ring holds two.
+    #[must_use]
+    pub fn with_fragments(self) -> Self {
+        let mut pick = crate::Picker::new(self.seed ^ 0x6672_6167);
+        let (operations, keys) = (8 << pick.below(4), 12 + pick.below(40) as i32);
+        let mix = [Mix { scan_rest: 0, ..Mix::ALL }, Mix { update: 6, insert: 6, delete: 3, ..Mix::NONE }];
+        let (mix, wait): (_, &(dyn WaitPolicy + Sync)) = (mix[pick.below(2) as usize], &WaitDie::USUAL);
+        Self { ring_bytes: 1 << 10, operations, keys, mix, wait: Some(wait), ..self }
     }
 
     /// What the policies promise of a history.
@@ -212,6 +225,7 @@ pub(crate) fn setup(run: &RowsRun, workers: u8) -> PodSetup {
     let mut config = PodConfig::small(run.hosts, workers);
     config.partitions = run.partitions();
     config.max_tables = 4;
+    config.log_ring_bytes = run.ring_bytes;
     config.lane_slots = run.lane_slots;
     config.retire_entries = run.retire_entries;
     if let Some(spare) = run.spare_chunks {

@@ -13,6 +13,7 @@ use clap::Args;
 use liger_engine::Catalog;
 use liger_engine::db::{DataDirectory, StorageError};
 use liger_engine::files::segment_name;
+use liger_engine::log::fragments::{Next, Unfinished};
 use liger_engine::log::record::epoch_of;
 use liger_engine::log::scan::Scanner;
 use liger_engine::recovery::directory::{Directory, read_whole};
@@ -248,21 +249,37 @@ impl Audit {
         for (directory, files) in self.directories.iter().zip(&self.plan.hosts) {
             let host = directory.host();
             let mut misplaced = None;
+            let mut unfinished = Unfinished::<BTreeMap<PartitionId, Changes>>::default();
             let mut scanner = Scanner::new(self.plan.pod.pod, host);
             for &segment in &files.segments {
                 let bytes = read_whole(&self.cx, directory, &segment_name(segment))?;
                 scanner.segment(segment, &bytes, |record, spot| {
                     let at = RecordAt { host, segment: spot.segment, byte: spot.byte };
-                    let epoch = epoch_of(record.llsn());
-                    for change in record.changes().filter(|_| self.plan.counts(epoch)) {
-                        match starts.get(change.partition.index()) {
-                            None => misplaced = misplaced.take().or(Some((at, change.partition))),
-                            Some(Some(start)) if epoch < start.begin_epoch => {}
-                            Some(_) => {
-                                all.entry(change.partition).or_default().push(&change, record.llsn(), at)
+                    let (llsn, epoch) = (record.llsn(), epoch_of(record.llsn()));
+                    let mut add = |to: &mut BTreeMap<PartitionId, Changes>| {
+                        for change in record.changes() {
+                            match starts.get(change.partition.index()) {
+                                None => misplaced = misplaced.take().or(Some((at, change.partition))),
+                                Some(Some(start)) if llsn > 0 && epoch < start.begin_epoch => {}
+                                Some(_) => to.entry(change.partition).or_default().push(&change, llsn, at),
+                            }
+                        }
+                    };
+                    match unfinished.next(record) {
+                        Next::Waits(kept) => return kept.into_iter().for_each(add),
+                        _ if !self.plan.counts(epoch) => return,
+                        Next::Counts | Next::LacksFragments => {}
+                        Next::Ends(kept) => {
+                            for (partition, mut changes) in kept {
+                                changes.set_version(llsn);
+                                let start = starts.get(partition.index()).and_then(Option::as_ref);
+                                if start.is_none_or(|start| epoch >= start.begin_epoch) {
+                                    all.entry(partition).or_default().append(changes);
+                                }
                             }
                         }
                     }
+                    add(&mut all);
                 });
                 self.bytes += bytes.len() as u64;
             }

@@ -10,7 +10,7 @@ use liger_pod::plan::PartitionId;
 use liger_pod::watch;
 
 use super::Host;
-use crate::method::{Dead, Method};
+use crate::method::{Dead, Logs, Method};
 use crate::recovery::RecoveryError;
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -21,12 +21,13 @@ impl<M: Method> Host<M> {
     /// partitions that it is taking over, and says so.
     ///
     /// # Errors
-    /// If a record or an index is damaged.
+    /// If a record or an index is damaged, or the dead host's log cannot be read, and is needed.
     pub(super) fn resolve_death<F: Fabric>(
         &self,
         cx: &Cx<F>,
         slot: Slot,
         taking: &[(PartitionId, bool)],
+        logs: Option<Logs<'_>>,
     ) -> Result<(), RecoveryError> {
         debug_assert_ne!(slot.host, self.me, "nobody deals with its own death");
         let deaf = !cx.sabotaged("resolve.listen-no-more");
@@ -39,7 +40,7 @@ impl<M: Method> Host<M> {
             "it is known to be dead before the first of its locks is touched"
         );
         self.outbox.forget(cx, slot.host);
-        let dead = Dead::read(cx, &self.instance, slot)?;
+        let dead = Dead::read(cx, &self.instance, slot, logs, &mut || _ = self.serve(cx))?;
         let own: Vec<PartitionId> = self.own_partitions().collect();
         for partition in own {
             self.resolve_own(cx, partition, &dead)?;

@@ -14,7 +14,7 @@ use liger_pod::watch::{self, Watch};
 use super::Host;
 use crate::instance::events::PodEvent;
 use crate::log::ship::LogOptions;
-use crate::method::Method;
+use crate::method::{Logs, Method};
 use crate::recovery::directory::PodFiles;
 use crate::recovery::{Identity, RecoveryError};
 
@@ -35,6 +35,13 @@ pub struct Takeover {
     pub identity: Identity,
     /// How logs are kept.
     pub log: LogOptions,
+}
+
+impl Takeover {
+    /// Where the logs of all hosts are.
+    pub(super) fn logs(&self) -> Logs<'_> {
+        Logs { files: &self.files, pod: self.identity.pod }
+    }
 }
 
 /// What the failure detector remembers.
@@ -243,7 +250,8 @@ impl<M: Method> Host<M> {
             if detector.resolved.contains(&incarnation) || detector.rests(Task::Resolve, &slot, cx.now_ns()) {
                 continue;
             }
-            match self.resolve_death(cx, slot, &detector.taking) {
+            let logs = detector.takeover.as_ref().map(Takeover::logs);
+            match self.resolve_death(cx, slot, &detector.taking, logs) {
                 Ok(()) => {
                     detector.resolved.insert(incarnation);
                     detector.round = self.transactions.close_round();

@@ -18,6 +18,7 @@ mod detector;
 mod engine;
 mod entries;
 mod ownership;
+mod recording;
 mod service;
 mod session;
 mod takeover;
@@ -37,7 +38,7 @@ pub use transaction::Txn;
 
 use crate::catalog::Relation;
 use crate::instance::Instance;
-use crate::method::Method;
+use crate::method::{Method, dead};
 use crate::protocol::replicas::Replicas;
 use crate::recovery::directory::PodFiles;
 use crate::txn::TxnError;
@@ -119,8 +120,7 @@ impl<M: Method> Host<M> {
 
 /// Protocol steps of hosts that a mutation test can leave out.
 pub(crate) fn sabotage_steps() -> impl Iterator<Item = &'static str> {
-    [detector::SABOTAGE_STEPS, commit::SABOTAGE_STEPS, deaths::SABOTAGE_STEPS, takeover::SABOTAGE_STEPS]
-        .into_iter()
-        .flatten()
-        .copied()
+    let hosts =
+        [detector::SABOTAGE_STEPS, commit::SABOTAGE_STEPS, deaths::SABOTAGE_STEPS, takeover::SABOTAGE_STEPS];
+    hosts.into_iter().chain([dead::SABOTAGE_STEPS]).flatten().copied()
 }

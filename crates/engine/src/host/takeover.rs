@@ -136,7 +136,8 @@ impl<M: Method> Host<M> {
         if !cx.sabotaged("takeover.sweep-orphans") {
             // Also of those who died before: the last owner may not have lived to resolve their locks.
             for slot in watch::fenced(cx, &self.plan).unwrap_or_default() {
-                let dead = Dead::read(cx, &self.instance, slot)?;
+                let dead =
+                    Dead::read(cx, &self.instance, slot, Some(takeover.logs()), &mut || _ = self.attend(cx))?;
                 for &partition in &orphans {
                     self.resolve_orphan(cx, partition, &dead)?;
                 }

@@ -45,6 +45,13 @@ impl ClosedSegments {
         Some(self.list[needed].number)
     }
 
+    /// Those from segment `first` on have something that counts in `epoch`.
+    pub(super) fn raise(&mut self, first: u32, epoch: u64) {
+        let from = self.list.partition_point(|closed| closed.number < first);
+        self.list.iter_mut().skip(from).for_each(|closed| closed.newest = closed.newest.max(epoch));
+        debug_assert!(self.list.iter().is_sorted_by_key(|closed| closed.newest), "epochs rise");
+    }
+
     /// Takes those before segment `first` off the list: their numbers and lengths.
     pub(super) fn take_below(&mut self, first: u32) -> Vec<(u32, u64)> {
         let count = self.list.partition_point(|closed| closed.number < first);
@@ -59,6 +66,20 @@ impl ClosedSegments {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_counts_later_is_kept_longer() {
+        let mut closed = ClosedSegments::default();
+        for (number, newest) in [(3, 10), (4, 10), (5, 12), (7, 15)] {
+            closed.push(number, newest, 100);
+        }
+        closed.raise(4, 14);
+        assert_eq!(
+            (closed.first_needed(10), closed.first_needed(11), closed.first_needed(15)),
+            (Some(3), Some(4), Some(7))
+        );
+        closed.push(8, 15, 100);
+    }
 
     #[test]
     fn the_first_ones_go() {

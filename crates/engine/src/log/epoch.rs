@@ -36,6 +36,8 @@ struct Active {
     shown: AtomicU64,
     /// The epoch of this worker's last commit: probably that of its next one, too.
     last: AtomicU64,
+    /// Fragments before this position of its ring's stream belong to no transaction that will still end.
+    given_up: AtomicU64,
 }
 
 /// The pod's epoch, and what a host's workers show of it.
@@ -66,7 +68,7 @@ fn of_all(plan: &Plan, which: Bell) -> impl Iterator<Item = SyncAddr> {
 
 impl Active {
     fn new(first_epoch: u64) -> Self {
-        Self { shown: AtomicU64::new(NONE), last: AtomicU64::new(first_epoch) }
+        Self { shown: AtomicU64::new(NONE), last: AtomicU64::new(first_epoch), given_up: AtomicU64::new(0) }
     }
 }
 
@@ -106,7 +108,7 @@ impl LogClock {
     /// Shows that this worker commits, and says in which epoch, which is `least` or later. After its last
     /// lock, before its record.
     pub fn begin_commit<F: Fabric>(&self, cx: &Cx<F>, worker: WorkerId, least: u64) -> u64 {
-        let Active { shown, last } = &self.active[usize::from(worker.0)];
+        let Active { shown, last, .. } = &self.active[usize::from(worker.0)];
         debug_assert_eq!(shown.load(Ordering::Relaxed), NONE, "one commit at a time");
         let mut epoch = last.load(Ordering::Relaxed);
         loop {
@@ -133,6 +135,17 @@ impl LogClock {
     /// The record is in the ring, and its tail in shared memory; or there is none.
     pub fn end_commit(&self, worker: WorkerId) {
         self.active[usize::from(worker.0)].shown.store(NONE, Ordering::Release);
+    }
+
+    /// This worker's transaction does not commit: the last record for the fragments before `position` of its
+    /// ring's stream will not come.
+    pub(super) fn give_up(&self, worker: WorkerId, position: u64) {
+        self.active[usize::from(worker.0)].given_up.store(position, Ordering::Release);
+    }
+
+    /// Up to where a worker has given up what it has appended.
+    pub(super) fn given_up(&self, worker: WorkerId) -> u64 {
+        self.active[usize::from(worker.0)].given_up.load(Ordering::Acquire)
     }
 
     /// The oldest epoch in which a worker of this host may still append; `u64::MAX`: nobody runs.

@@ -18,6 +18,7 @@ pub mod branch;
 mod checksum;
 mod closed;
 pub mod epoch;
+pub mod fragments;
 mod options;
 pub mod record;
 pub mod rest;
@@ -149,6 +150,16 @@ impl HostLog {
         let workers = (0..self.plan.config().workers).map(WorkerId);
         let last = |worker| Some((worker, RingReader::new(&self.plan, dead, worker).last_record(cx)?));
         workers.filter_map(last).collect()
+    }
+
+    /// What a ring of a dead host has from `position` of its stream on: see [`RingReader::bytes_from`].
+    pub fn ring_from<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        (dead, worker): (HostId, WorkerId),
+        position: u64,
+    ) -> (u64, Vec<u8>) {
+        RingReader::new(&self.plan, dead, worker).bytes_from(cx, position)
     }
 
     /// The part of one of this host's workers; each worker asks once.
@@ -346,7 +357,7 @@ impl HostLog {
     /// The first segment that may hold a record of `epoch` or later, or that is being written; none while the
     /// shipper is at work, which may be waiting for the storage.
     pub fn first_needed(&self, epoch: u64) -> Option<u32> {
-        self.shipper.try_lock().map(|shipper| shipper.first_needed(epoch))
+        self.shipper.try_lock().map(|shipper| shipper.first_needed(&self.clock, epoch))
     }
 
     /// Forgets the segments before `first`: numbers and lengths of what the caller is to remove.
@@ -440,7 +451,7 @@ impl HostLog {
     /// If the disk fails.
     pub fn end_segment_before<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) -> Result<(), LogFailure> {
         match self.shipper.try_lock() {
-            Some(mut shipper) if shipper.ends_before(epoch) => shipper.end_segment(cx),
+            Some(mut shipper) if shipper.ends_before(&self.clock, epoch) => shipper.end_segment(cx),
             _ => Ok(()),
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! head    0 len u32   4 crc u32   8 llsn u64   16 position u64
-//!        24 incarnation u16   26 host u8   27 worker u8   28 kind u8 (1 rows, 2 rows of a branch)
-//!        29 changes u24
+//!        24 incarnation u16   26 host u8   27 worker u8
+//!        28 kind u8 (1 rows, 2 rows of a branch, 3 fragment, 4 last of fragments)   29 changes u24
 //! branch (branch.rs), if the kind is 2
+//! first   position u64 of the first fragment, if the kind is 3 or 4
 //! change  shape u8     bits 0-1 op (1 insert, 2 update, 3 delete), 2-5 key words, 6 a piece follows
 //!         sizes u8     bits 0-3 bytes of the key's last word, 4-7 bytes of `previous`
 //!         table, partition: numbers      previous: the lowest bytes of a u64
@@ -18,8 +19,12 @@
 //! 2. Everything in the head is little-endian; the record is padded with zeros to 8 bytes, and to
 //!    [`LONG_UNIT`] where it is longer than [`SHORT_MAX`].
 //! 3. What a parsed record says of its lengths has been checked: walking its changes never leaves it.
+//! 4. A fragment has no version (its LLSN is 0): what it changes counts when the last one of its transaction
+//!    does, and in that version (fragments.rs).
 //!
 //! Not here: where records are kept (ring.rs, segment.rs) and what they mean for a row (recovery).
+
+mod writer;
 
 use liger_fabric::HostId;
 use liger_pod::plan::PartitionId;
@@ -29,6 +34,8 @@ use super::checksum::{checksum as checksum_of, checksum_from};
 use crate::tables::key::{Key, MAX_KEY_WORDS};
 use crate::tables::layout::MAX_ROW_BYTES;
 use crate::txn::TableId;
+
+pub use writer::RecordWriter;
 
 /// Bytes of a record's head.
 pub const HEAD_BYTES: usize = 32;
@@ -54,6 +61,32 @@ const COVERED: usize = 8;
 const KIND_ROWS: u8 = 1;
 /// Rows that a transaction of a partitioned pod has changed at one host.
 const KIND_BRANCH: u8 = 2;
+/// Some of the rows that a transaction has changed: others follow.
+const KIND_FRAGMENT: u8 = 3;
+/// The others.
+const KIND_LAST: u8 = 4;
+
+/// Bytes that say where the first fragment is.
+const FIRST_BYTES: usize = 8;
+// Behind them a record goes on with whole words.
+const _: () = assert!(FIRST_BYTES.is_multiple_of(8));
+
+/// How much of its transaction a record is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// A part that counts if [`Extent::Last`] follows, which it does without another record in between.
+    Fragment {
+        /// Where in the ring's stream the transaction's first one starts.
+        first: u64,
+    },
+    /// The rest, which makes all of it count.
+    Last {
+        /// As in a fragment.
+        first: u64,
+    },
+}
 
 /// Bits of a version that count within an epoch.
 pub const COUNT_BITS: u32 = 24;
@@ -102,147 +135,9 @@ const _: () = assert!(2 * (u16::MAX as u32) + 1 < 1 << (7 * NUMBER_BYTES));
 /// Most bytes of a change without its pieces.
 const CHANGE_BYTES: usize = 2 + 2 * NUMBER_BYTES + 8 + 8 * MAX_KEY_WORDS;
 
-/// Puts a record together; its memory is reused from record to record.
-#[derive(Debug, Default)]
-pub struct RecordWriter {
-    /// The record, and what earlier ones have left behind it.
-    bytes: Vec<u8>,
-    len: usize,
-    /// Where the bit is that says whether another piece follows, and that bit.
-    more: (usize, u8),
-    changes: u32,
-    kind: u8,
-}
-
-impl RecordWriter {
-    /// Bytes that it keeps for the next record.
-    pub fn memory(&self) -> usize {
-        self.bytes.capacity()
-    }
-
-    /// Starts a new record.
-    pub fn begin(&mut self) {
-        self.len = 0;
-        self.changes = 0;
-        self.make_room(HEAD_BYTES);
-        self.len = HEAD_BYTES;
-        self.kind = KIND_ROWS;
-    }
-
-    /// Starts a new record of a branch.
-    pub fn begin_branch(&mut self, head: &BranchHead) {
-        self.begin();
-        self.kind = KIND_BRANCH;
-        self.make_room(BRANCH_BYTES);
-        self.bytes[HEAD_BYTES..HEAD_BYTES + BRANCH_BYTES].copy_from_slice(&head.encode());
-        self.len += BRANCH_BYTES;
-    }
-
-    /// Makes room for so many bytes more, and for padding.
-    #[inline]
-    fn make_room(&mut self, bytes: usize) {
-        let needed = self.len + bytes + 16;
-        if self.bytes.len() < needed {
-            self.bytes.resize(needed.next_power_of_two(), 0);
-        }
-    }
-
-    /// Adds the first `bytes` of these eight.
-    #[inline]
-    fn put(&mut self, eight: [u8; 8], bytes: usize) {
-        debug_assert!(bytes <= 8);
-        self.bytes[self.len..self.len + 8].copy_from_slice(&eight);
-        self.len += bytes;
-    }
-
-    #[inline]
-    fn put_number(&mut self, mut number: u32) {
-        debug_assert!(number < 1 << (7 * NUMBER_BYTES));
-        while number >= 0x80 {
-            self.bytes[self.len] = number as u8 | 0x80;
-            self.len += 1;
-            number >>= 7;
-        }
-        self.bytes[self.len] = number as u8;
-        self.len += 1;
-    }
-
-    /// Adds a change of the row `key`, which replaces version `previous` (0: there was none).
-    ///
-    /// # Panics
-    /// After [`MAX_CHANGES`].
-    pub fn change(&mut self, (table, partition): (TableId, PartitionId), op: Op, key: &Key, previous: u64) {
-        debug_assert!(self.len >= HEAD_BYTES, "a record is begun before it has changes");
-        self.changes += 1;
-        assert!(self.changes as usize <= MAX_CHANGES, "more changes than a record has");
-        self.make_room(CHANGE_BYTES);
-        let words = key.words();
-        let last_bytes = words.last().map_or(0, |last| 8 - last.trailing_zeros() as usize / 8);
-        let previous_bytes = 8 - previous.leading_zeros() as usize / 8;
-        let shape = (op as u8 + 1) | ((words.len() as u8) << SHAPE_KEY_SHIFT);
-        self.more = (self.len, SHAPE_PIECES);
-        self.put([shape, (last_bytes | previous_bytes << 4) as u8, 0, 0, 0, 0, 0, 0], 2);
-        self.put_number(table.0.into());
-        self.put_number(partition.0.into());
-        self.put(previous.to_le_bytes(), previous_bytes);
-        for word in words {
-            self.put(word.to_be_bytes(), 8);
-        }
-        self.len -= if words.is_empty() { 0 } else { 8 - last_bytes };
-    }
-
-    /// Adds a piece to the change that was added last: `bytes` are at `offset` of the row now.
-    pub fn piece(&mut self, offset: u16, bytes: &[u8]) {
-        assert!(bytes.len() <= usize::from(u16::MAX), "a piece of {} bytes", bytes.len());
-        debug_assert!(self.changes > 0, "a piece belongs to a change");
-        debug_assert!(usize::from(offset) + bytes.len() <= MAX_ROW_BYTES, "a piece lies in its row");
-        self.make_room(2 * NUMBER_BYTES + bytes.len());
-        let (at, bit) = self.more;
-        self.bytes[at] |= bit;
-        self.more = (self.len, 1);
-        self.put_number(2 * u32::from(offset));
-        self.put_number(bytes.len() as u32);
-        // What most columns have is copied without a call.
-        let to = &mut self.bytes[self.len..self.len + bytes.len()];
-        match *bytes {
-            [a, b] => to.copy_from_slice(&[a, b]),
-            [a, b, c, d] => to.copy_from_slice(&[a, b, c, d]),
-            [a, b, c, d, e, f, g, h] => to.copy_from_slice(&[a, b, c, d, e, f, g, h]),
-            _ => to.copy_from_slice(bytes),
-        }
-        self.len += bytes.len();
-    }
-
-    /// Bytes of the record so far.
-    pub fn len(&self) -> usize {
-        self.len.next_multiple_of(if self.len > SHORT_MAX { LONG_UNIT } else { 8 })
-    }
-
-    /// True while no change was added.
-    pub fn is_empty(&self) -> bool {
-        self.changes == 0
-    }
-
-    /// The finished record: changes that make version `llsn`, at `position` of the ring's stream.
-    pub fn finish(&mut self, llsn: u64, position: u64, origin: Origin) -> &[u8] {
-        debug_assert!(self.len >= HEAD_BYTES, "a record is begun before it is finished");
-        debug_assert!(position.is_multiple_of(8), "a record begins at {position} of its stream");
-        debug_assert!(llsn > 0, "version 0 is that of no change");
-        let len = self.len();
-        debug_assert!(u32::try_from(len).is_ok(), "a record of {len} bytes");
-        self.make_room(len - self.len);
-        self.bytes[self.len..len].fill(0);
-        let record = &mut self.bytes[..len];
-        record[0..4].copy_from_slice(&(len as u32).to_le_bytes());
-        record[8..16].copy_from_slice(&llsn.to_le_bytes());
-        record[16..24].copy_from_slice(&position.to_le_bytes());
-        record[24..26].copy_from_slice(&origin.incarnation.to_le_bytes());
-        record[26..29].copy_from_slice(&[origin.host.0, origin.worker, self.kind]);
-        record[29..32].copy_from_slice(&self.changes.to_le_bytes()[..3]);
-        let crc = checksum(record);
-        record[4..8].copy_from_slice(&crc.to_le_bytes());
-        record
-    }
+/// Bytes of a record that has so many without padding.
+fn padded_len(len: usize) -> usize {
+    len.next_multiple_of(if len > SHORT_MAX { LONG_UNIT } else { 8 })
 }
 
 /// The checksum of a record of these bytes.
@@ -316,18 +211,31 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// The version of the record of which these bytes are there, if they tell it.
+/// The version of the record of which these bytes are there, if they tell it; 0 of a fragment.
 pub(super) fn llsn_of(beginning: &[u8]) -> Option<u64> {
     (beginning.len() >= 16).then(|| u64_at(beginning, 8))
 }
 
+/// How much of its transaction the record is of which these bytes are there, if they tell it.
+pub(super) fn extent_of(beginning: &[u8]) -> Option<Extent> {
+    let first = || beginning.get(HEAD_BYTES..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    match *beginning.get(28)? {
+        KIND_FRAGMENT => first().map(|first| Extent::Fragment { first }),
+        KIND_LAST => first().map(|first| Extent::Last { first }),
+        _ => Some(Extent::Whole),
+    }
+}
+
+/// Bytes of a record that tell how much of its transaction it is.
+pub(super) const EXTENT_BYTES: usize = HEAD_BYTES + FIRST_BYTES;
+
 /// Steps over the records in `bytes`, the first of which begins at byte `at`, by the lengths in their heads;
-/// `each` sees what is there of each. Returns where the next one begins, at the end of `bytes` or behind it;
+/// `each` sees where each one begins, and what is there of it. Returns where the next one begins, at the end of `bytes` or behind it;
 /// `u64::MAX` if that cannot be known, because a length makes no sense.
-pub(super) fn step_over(bytes: &[u8], mut at: u64, mut each: impl FnMut(&[u8])) -> u64 {
+pub(super) fn step_over(bytes: &[u8], mut at: u64, mut each: impl FnMut(u64, &[u8])) -> u64 {
     while at < bytes.len() as u64 {
         let record = &bytes[at as usize..];
-        each(record);
+        each(at, record);
         match record.first_chunk().map(|len| u32::from_le_bytes(*len)) {
             Some(len) if len as usize >= HEAD_BYTES && len.is_multiple_of(8) => at += u64::from(len),
             _ => return u64::MAX,
@@ -360,6 +268,8 @@ impl<'a> Record<'a> {
             KIND_ROWS => {}
             KIND_BRANCH if record.branch().is_some() => {}
             KIND_BRANCH => return Err(BadRecord::Malformed { what: "branch" }),
+            KIND_FRAGMENT | KIND_LAST if record.has_sane_first() => {}
+            KIND_FRAGMENT | KIND_LAST => return Err(BadRecord::Malformed { what: "first fragment" }),
             _ => return Err(BadRecord::Malformed { what: "kind" }),
         }
         record.check_changes()?;
@@ -378,8 +288,34 @@ impl<'a> Record<'a> {
 
     /// Its changes' bytes.
     fn body(&self) -> &'a [u8] {
-        let head = if self.bytes[28] == KIND_BRANCH { HEAD_BYTES + BRANCH_BYTES } else { HEAD_BYTES };
-        &self.bytes[head..]
+        let more = match self.bytes[28] {
+            KIND_BRANCH => BRANCH_BYTES,
+            KIND_FRAGMENT | KIND_LAST => FIRST_BYTES,
+            _ => 0,
+        };
+        &self.bytes[HEAD_BYTES + more..]
+    }
+
+    /// True if the first fragment is at this record or before it, as its kind and its version say.
+    fn has_sane_first(&self) -> bool {
+        let Some(first) = self.bytes[HEAD_BYTES..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+        else {
+            return false;
+        };
+        match self.bytes[28] {
+            KIND_FRAGMENT => first <= self.position() && self.llsn() == 0,
+            _ => first < self.position() && self.llsn() > 0,
+        }
+    }
+
+    /// How much of its transaction it is.
+    pub fn extent(&self) -> Extent {
+        let first = || u64_at(self.bytes, HEAD_BYTES);
+        match self.bytes[28] {
+            KIND_FRAGMENT => Extent::Fragment { first: first() },
+            KIND_LAST => Extent::Last { first: first() },
+            _ => Extent::Whole,
+        }
     }
 
     /// What it says of a partitioned transaction, if it is of one.
@@ -397,7 +333,7 @@ impl<'a> Record<'a> {
         self.bytes.len()
     }
 
-    /// The version that its changes make.
+    /// The version that its changes make; 0 of a fragment.
     pub fn llsn(&self) -> u64 {
         u64_at(self.bytes, 8)
     }

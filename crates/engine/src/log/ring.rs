@@ -158,6 +158,16 @@ impl Ring {
         Self { extent, tail, head }
     }
 
+    /// Where the next record begins in the ring's stream.
+    pub(super) fn position(&self) -> u64 {
+        self.tail
+    }
+
+    /// Bytes of the longest record.
+    pub(super) fn longest(&self) -> u64 {
+        self.extent.longest()
+    }
+
     /// The bytes of a record.
     ///
     /// # Errors
@@ -167,7 +177,8 @@ impl Ring {
         if len > most { Err(AppendError::TooLong { len, most }) } else { Ok(len) }
     }
 
-    /// Appends the record in `record`, whose changes make version `llsn`, and returns its position. While
+    /// Appends the record in `record`, whose changes make version `llsn` (0: it is a fragment, whose changes
+    /// do not count yet), and returns its position. While
     /// there is no room, `wait` is called; it says whether to wait on.
     ///
     /// # Errors
@@ -200,7 +211,8 @@ impl Ring {
         cx.fence();
         self.tail += len;
         cx.store(self.extent.tail(), Tail { end: self.tail, last: len }.encode());
-        // Committed, and everybody must see it before anything else that the transaction does.
+        // Committed (unless it is a fragment), and everybody must see it before anything else that the
+        // transaction does.
         cx.fence();
         Ok(position)
     }
@@ -240,6 +252,17 @@ impl RingReader {
         let mut bytes = Vec::new();
         self.read(cx, end - last, end, &mut bytes);
         (last > 0).then_some(bytes)
+    }
+
+    /// The records from `position` of the stream on, without those that are on storage (but for the last one):
+    /// where they begin, and their bytes. The ring's host is dead.
+    pub fn bytes_from<F: Fabric>(&self, cx: &Cx<F>, position: u64) -> (u64, Vec<u8>) {
+        let ((head, tail, last), mut bytes) = (self.words(cx), Vec::new());
+        // What is before the head may be overwritten in part, by a record that did not get its tail; but not
+        // the last one, whoever has shipped it meanwhile.
+        let from = head.min(tail - last).max(position);
+        self.read(cx, from, tail, &mut bytes);
+        (from, bytes)
     }
 
     /// Bytes ever shipped and synced.

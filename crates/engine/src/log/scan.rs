@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use crate::files::segment_name;
 use liger_fabric::HostId;
 
-use super::record::{BadRecord, Record, epoch_of, llsn_of, step_over, u32_at};
+use super::record::{BadRecord, Extent, Record, epoch_of, llsn_of, step_over, u32_at};
 use super::segment::{
     FRAME_HEAD_BYTES, Frame, FrameHead, FrameKind, Frames, LogPosition, SEGMENT_HEAD_BYTES, SegmentHead,
 };
@@ -328,7 +328,8 @@ impl Scanner {
         if (origin.host, origin.worker) != (self.host, worker) {
             return Err((byte, format!("a record of {origin:?} in the ring of worker {worker}")));
         }
-        if epoch <= self.marks.last {
+        let counts_later = matches!(record.extent(), Extent::Fragment { .. });
+        if epoch <= self.marks.last && !counts_later {
             let last = self.marks.last;
             return Err((byte, format!("a record of epoch {epoch} behind the mark of {last}")));
         }
@@ -492,7 +493,7 @@ fn newest_of(frame: &FrameHead, segment: &[u8], at: usize) -> u64 {
     };
     let mut newest = 0;
     if let Ok(payload) = frame.payload(segment, at) {
-        step_over(payload, first, |record| {
+        step_over(payload, first, |_, record| {
             newest = newest.max(llsn_of(record).map_or(0, epoch_of));
         });
     }

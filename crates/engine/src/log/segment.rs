@@ -33,8 +33,10 @@ use super::record::{u16_at, u32_at, u64_at};
 pub const SEGMENT_HEAD_BYTES: usize = 56;
 /// Bytes of a frame's head.
 pub const FRAME_HEAD_BYTES: usize = 48;
-/// Version of segments.
-pub const SEGMENT_FORMAT: u32 = 3;
+/// Version of segments: from 4 on, transactions may have several records.
+pub const SEGMENT_FORMAT: u32 = 4;
+/// The oldest that is read.
+pub const OLDEST_SEGMENT_FORMAT: u32 = 3;
 
 // A frame begins at a word, wherever the one before it ends; its checksum lies in its head.
 const _: () = assert!(SEGMENT_HEAD_BYTES.is_multiple_of(8) && FRAME_HEAD_BYTES.is_multiple_of(8));
@@ -77,7 +79,7 @@ pub enum BadBytes {
         computed: u32,
     },
     /// Another version wrote it.
-    #[error("its format is {found}, this is format {SEGMENT_FORMAT}")]
+    #[error("its format is {found}, this program reads {OLDEST_SEGMENT_FORMAT} to {SEGMENT_FORMAT}")]
     Format {
         /// What it says.
         found: u32,
@@ -151,7 +153,7 @@ impl SegmentHead {
             return Err(BadBytes::Checksum { found, computed });
         }
         match u32_at(bytes, 8) {
-            SEGMENT_FORMAT => {}
+            OLDEST_SEGMENT_FORMAT..=SEGMENT_FORMAT => {}
             found => return Err(BadBytes::Format { found }),
         }
         if bytes[13] != 0 || u32_at(bytes, 28) != 0 {

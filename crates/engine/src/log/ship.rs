@@ -11,6 +11,8 @@
 //! 3. After a failed call nothing is written, released or told any more, unless there was no room: then
 //!    nothing was written, and the same bytes are written at the same place when there is.
 //! 4. A new segment begins only when the one before is synced to its end.
+//! 5. Segments with fragments of a transaction are needed as long as the one with its last record; while that
+//!    has not come, nobody says that they are not.
 //!
 //! Not here: who calls it (one worker of the host at a time), and which hosts are members.
 
@@ -22,8 +24,9 @@ use liger_pod::plan::Plan;
 
 use super::closed::ClosedSegments;
 use super::epoch::LogClock;
+use super::fragments::OpenFragments;
 pub use super::options::LogOptions;
-use super::record::{epoch_of, llsn_of, step_over, u32_at};
+use super::record::{EXTENT_BYTES, epoch_of, extent_of, llsn_of, step_over, u32_at};
 use super::ring::{RingReader, all_rings};
 use super::room::LogRoom;
 use super::segment::{FRAME_HEAD_BYTES, FrameKind, LogPosition, SEGMENT_HEAD_BYTES, SegmentHead};
@@ -42,6 +45,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "log.sync-last-incarnation",
     "log.first-record",
     "log.write-again",
+    "log.keep-fragments",
 ];
 
 /// An epoch that brought so many bytes of records was a busy one.
@@ -78,6 +82,8 @@ pub struct Shipper {
     framed: Vec<u64>,
     /// Where the first record behind that begins.
     next_records: Vec<u64>,
+    /// What each ring has in the log of a transaction that has not ended yet.
+    open: Vec<OpenFragments>,
     /// What the records in these frames were charged, less what the frames take.
     overcharged: i64,
     durable: u64,
@@ -158,6 +164,7 @@ impl Shipper {
             heads: rings_at.clone(),
             framed: rings_at.clone(),
             next_records: rings_at.clone(),
+            open: vec![OpenFragments::default(); rings.len()],
             overcharged: 0,
             rings,
             pod_rings: all_rings(plan),
@@ -402,15 +409,29 @@ impl Shipper {
                 let kind =
                     FrameKind::Records { worker: worker as u8, incarnation, position, first: first as u32 };
                 let (own, mut charged, mut epoch) = (incarnation < SUCCESSORS, 0, self.newest);
+                let (mut open, segment, mut ended) = (self.open[worker], self.head.number, Vec::new());
                 self.put(kind, |frame| {
                     let start = frame.len();
-                    match own {
-                        true => ring.read_own(cx, position, to, frame),
-                        false => ring.read(cx, position, to, frame),
-                    }
-                    let each = |record: &[u8]| {
+                    let read = |from, to, out: &mut Vec<u8>| match own {
+                        true => ring.read_own(cx, from, to, out),
+                        false => ring.read(cx, from, to, out),
+                    };
+                    read(position, to, frame);
+                    let each = |at, record: &[u8]| {
                         charged += room.charge(u32_at(record, 0).into());
                         epoch = epoch.max(llsn_of(record).map_or(newest, epoch_of));
+                        let mut head = Vec::new();
+                        let extent = extent_of(record).or_else(|| {
+                            // The frame ends within its head.
+                            let from = position + at;
+                            read(from, tail.min(from + EXTENT_BYTES as u64), &mut head);
+                            extent_of(&head)
+                        });
+                        let extent = extent.expect("records before the tail are whole");
+                        if let Some(first) = open.note(extent, position + at, segment) {
+                            // All that are before the tail were appended by now.
+                            ended.push((first, llsn_of(record).map_or(newest, epoch_of)));
+                        }
                     };
                     let behind = step_over(&frame[start..], next_record - position, each);
                     next_record = position.saturating_add(behind);
@@ -418,6 +439,10 @@ impl Shipper {
                 self.overcharged += charged as i64;
                 self.newest = epoch;
                 (self.framed[worker], self.next_records[worker]) = (to, next_record);
+                self.open[worker] = open;
+                if !ended.is_empty() && !cx.sabotaged("log.keep-fragments") {
+                    ended.into_iter().for_each(|(first, epoch)| self.closed.raise(first, epoch));
+                }
                 if self.frames.len() >= most {
                     self.write(cx)?;
                 }
@@ -498,8 +523,14 @@ impl Shipper {
     }
 
     /// True if no record of the present segment is of `epoch` or later.
-    pub(super) fn ends_before(&self, epoch: u64) -> bool {
-        self.newest < epoch
+    pub(super) fn ends_before(&self, clock: &LogClock, epoch: u64) -> bool {
+        self.newest < epoch && self.first_open(clock).is_none()
+    }
+
+    /// The first segment with a fragment of a transaction that may still end.
+    fn first_open(&self, clock: &LogClock) -> Option<u32> {
+        let open = self.open.iter().zip(0..);
+        open.filter_map(|(open, worker)| open.first_needed(clock.given_up(WorkerId(worker)))).min()
     }
 
     /// What other hosts are to know.
@@ -553,8 +584,9 @@ impl Shipper {
     }
 
     /// The first segment that may hold a record of `epoch` or later, or that is being written.
-    pub fn first_needed(&self, epoch: u64) -> u32 {
-        let first = self.closed.first_needed(epoch).unwrap_or(self.head.number);
+    pub(super) fn first_needed(&self, clock: &LogClock, epoch: u64) -> u32 {
+        let closed = self.closed.first_needed(epoch).unwrap_or(self.head.number);
+        let first = self.first_open(clock).map_or(closed, |open| open.min(closed));
         assert!(first <= self.head.number, "the present segment is needed, and {first} is behind it");
         first
     }

@@ -1,6 +1,8 @@
 //! One worker's part of its host's log: room for a record, and then the record itself.
 //!
 //! 1. Whoever has no room is refused before anything is done; whoever has some can append.
+//! 2. What is too long for the ring goes there in fragments, before the transaction has a version: nobody
+//!    waits for an epoch while a long transaction is written (fragments.rs).
 //!
 //! Not here: what else a commit does, and in which order (host/commit.rs).
 
@@ -55,8 +57,43 @@ impl WorkerLog {
         }
     }
 
+    /// If the change that was added to `record` last makes it too long for the ring, appends what is in front
+    /// of that as a fragment. True if it did. `shrinks` and `serve` as in [`WorkerLog::promise`].
+    ///
+    /// # Errors
+    /// If the change can never fit into the ring, nothing may be committed, or the log has ended: what was
+    /// appended counts for nothing then.
+    pub fn make_fit<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        log: &HostLog,
+        record: &mut RecordWriter,
+        shrinks: bool,
+        mut serve: impl FnMut(&Cx<F>),
+    ) -> Result<bool, AppendError> {
+        let (len, most) = (record.len_of_fragment() as u64, self.ring.longest());
+        if len <= most && !record.is_full() {
+            return Ok(false);
+        }
+        if !record.can_split() {
+            return Err(AppendError::TooLong { len, most });
+        }
+        let first = record.split(self.ring.position(), |fragment| {
+            let promise = self.promise(cx, log, fragment, shrinks, &mut serve)?;
+            self.append(cx, log, fragment, promise, 0, &mut serve).map(drop)
+        })?;
+        debug_assert!(first < self.ring.position(), "the first fragment is before the next record");
+        Ok(true)
+    }
+
+    /// The transaction whose record this was to be does not commit: fragments of it are not kept.
+    pub fn give_up<F: Fabric>(&self, cx: &Cx<F>, log: &HostLog) {
+        log.clock.give_up(cx.worker(), self.ring.position());
+    }
+
     /// Appends the record in `record`, whose changes make version `llsn`, between
-    /// [`LogClock::begin_commit`] and [`LogClock::end_commit`]; returns its position in the ring's stream.
+    /// [`LogClock::begin_commit`] and [`LogClock::end_commit`] (if it is a fragment, `llsn` is 0, and it may
+    /// be at any time); returns its position in the ring's stream.
     /// `serve` is called while there is no room.
     ///
     /// # Errors

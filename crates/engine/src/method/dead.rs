@@ -1,22 +1,40 @@
-//! What a host that died may have left half done: the last record of each of its rings is the only one whose
-//! rows may not all be changed.
+//! What a host that died may have left half done: the last transaction of each of its rings is the only one
+//! whose rows may not all be changed.
+//!
+//! Invariants:
+//! 1. Of a transaction with several records (log/fragments.rs) all are known, or nothing is touched: those that
+//!    are not in the ring any more are in the dead host's log, for the ring was told so.
 
 use std::collections::BTreeMap;
 
-use liger_fabric::{Cx, Fabric};
+use liger_fabric::{Cx, Fabric, HostId, WorkerId};
 use liger_pod::membership::Slot;
 
 use crate::instance::Instance;
-use crate::log::record::{Op, Record};
-use crate::recovery::RecoveryError;
+use crate::log::fragments::{Next, Unfinished};
+use crate::log::record::{BadRecord, Extent, Op, Record};
+use crate::recovery::directory::PodFiles;
+use crate::recovery::{RecoveryError, show_records};
 use crate::tables::key::Key;
 use crate::txn::TableId;
 
-/// What the last record of a ring does to a row.
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &["resolve.read-fragments"];
+
+/// Where the logs of all hosts are.
+#[derive(Clone, Copy)]
+pub struct Logs<'a> {
+    /// Their directories.
+    pub files: &'a PodFiles,
+    /// The pod's number.
+    pub pod: u64,
+}
+
+/// What the last transaction of a ring does to a row.
 pub struct LastChange {
     /// What it does.
     pub op: Op,
-    /// The version.
+    /// The version; 0 in a fragment.
     pub llsn: u64,
     /// Bytes of the row, by offset.
     pub pieces: Vec<(u16, Vec<u8>)>,
@@ -25,15 +43,20 @@ pub struct LastChange {
 /// By table and key.
 type LastChanges = BTreeMap<(TableId, Key), LastChange>;
 
-/// Adds the last record of one more ring: of two that change the same row, the newer one says what it is.
+/// Adds what a record changes.
 fn note(changes: &mut LastChanges, record: &Record<'_>) {
     for change in record.changes() {
         let pieces = change.pieces().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
         let last = LastChange { op: change.op, llsn: record.llsn(), pieces };
-        let known = changes.get(&(change.table, change.key));
-        if known.is_none_or(|known| last.llsn >= known.llsn) {
-            changes.insert((change.table, change.key), last);
-        }
+        add(changes, (change.table, change.key), last);
+    }
+}
+
+/// Of two last transactions that change the same row, the newer one says what it is.
+fn add(changes: &mut LastChanges, row: (TableId, Key), last: LastChange) {
+    let known = changes.get(&row);
+    if known.is_none_or(|known| last.llsn >= known.llsn) {
+        changes.insert(row, last);
     }
 }
 
@@ -45,19 +68,35 @@ pub struct Dead {
 }
 
 impl Dead {
-    /// Reads what a dead host may have left half done.
+    /// Reads what a dead host may have left half done; `turn` is called now and then, if that takes long.
     ///
     /// # Errors
-    /// If a record is damaged: then nobody knows what is to become of the rows that it changes.
-    pub(crate) fn read<F: Fabric>(cx: &Cx<F>, host: &Instance, slot: Slot) -> Result<Self, RecoveryError> {
+    /// If a record is damaged, or the log with some of them cannot be read: then nobody knows what is to
+    /// become of the rows that they change.
+    pub(crate) fn read<F: Fabric>(
+        cx: &Cx<F>,
+        host: &Instance,
+        slot: Slot,
+        logs: Option<Logs<'_>>,
+        turn: &mut dyn FnMut(),
+    ) -> Result<Self, RecoveryError> {
         let mut changes = LastChanges::new();
-        let records = host.log.as_ref().map_or_else(Vec::new, |log| log.last_records(cx, slot.host));
-        for (worker, bytes) in records {
+        let Some(log) = &host.log else { return Ok(Self { slot, changes }) };
+        let mut long = Vec::new();
+        for (worker, bytes) in log.last_records(cx, slot.host) {
             // Its tail says that it is whole.
-            let damaged = |why| RecoveryError::Ring { host: slot.host, worker: worker.0, why };
-            let record = Record::parse(&bytes).map_err(damaged)?;
-            note(&mut changes, &record);
+            let record = Record::parse(&bytes).map_err(|why| damaged(slot.host, worker, why))?;
+            match record.extent() {
+                Extent::Last { first } if !cx.sabotaged("resolve.read-fragments") => {
+                    let (head, bytes) = log.ring_from(cx, (slot.host, worker), first);
+                    long.push(Long { worker, first, head, bytes });
+                }
+                Extent::Whole | Extent::Last { .. } => note(&mut changes, &record),
+                // It has not committed.
+                Extent::Fragment { .. } => {}
+            }
         }
+        read_long(cx, (slot.host, logs), &long, &mut changes, turn)?;
         Ok(Self { slot, changes })
     }
 
@@ -71,6 +110,65 @@ impl Dead {
         let of_table = move |(of, _): &&(TableId, Key)| *of == table;
         self.changes.iter().filter(move |(name, _)| of_table(name)).map(|((_, key), change)| (key, change))
     }
+}
+
+/// The last transaction of a ring that has several records.
+struct Long {
+    worker: WorkerId,
+    /// Where its first record begins in the ring's stream.
+    first: u64,
+    /// From here on its records are in the ring, and not known to be anywhere else; these are they.
+    head: u64,
+    bytes: Vec<u8>,
+}
+
+fn damaged(host: HostId, worker: WorkerId, why: BadRecord) -> RecoveryError {
+    RecoveryError::Ring { host, worker: worker.0, why }
+}
+
+/// Adds the changes of transactions with several records.
+fn read_long<F: Fabric>(
+    cx: &Cx<F>,
+    (host, logs): (HostId, Option<Logs<'_>>),
+    long: &[Long],
+    changes: &mut LastChanges,
+    turn: &mut dyn FnMut(),
+) -> Result<(), RecoveryError> {
+    let mut unfinished = Unfinished::<LastChanges>::default();
+    if let Some(earlier) = long.iter().find(|it| it.first < it.head) {
+        let missing = RecoveryError::Fragments { host, worker: earlier.worker.0 };
+        let Logs { files, pod } = logs.ok_or(missing)?;
+        show_records(cx, &files.look(host)?, pod, turn, |record| {
+            let is_of = |it: &&Long| it.worker.0 == record.origin().worker && record.position() < it.head;
+            if long.iter().any(|it| is_of(&it))
+                && let Next::Waits(Some(kept)) = unfinished.next(record)
+            {
+                note(kept, record);
+            }
+        })?;
+    }
+    for Long { worker, bytes, .. } in long {
+        let (mut rest, mut ended) = (&bytes[..], false);
+        while !rest.is_empty() {
+            let record = Record::parse(rest).map_err(|why| damaged(host, *worker, why))?;
+            rest = &rest[record.len()..];
+            match unfinished.next(&record) {
+                Next::Waits(Some(kept)) => note(kept, &record),
+                Next::Ends(kept) => {
+                    for (row, last) in kept {
+                        add(changes, row, LastChange { llsn: record.llsn(), ..last });
+                    }
+                    note(changes, &record);
+                    ended = true;
+                }
+                Next::Counts | Next::Waits(None) | Next::LacksFragments => {
+                    return Err(RecoveryError::Fragments { host, worker: worker.0 });
+                }
+            }
+        }
+        assert!(ended, "its last record is there");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

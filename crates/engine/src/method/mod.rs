@@ -23,7 +23,7 @@
 //! died may have left half done; `both`, two methods as one.
 
 mod both;
-mod dead;
+pub(crate) mod dead;
 mod running;
 mod tries;
 
@@ -36,7 +36,7 @@ use liger_pod::plan::PartitionId;
 use liger_pod::watch::Owner;
 
 pub use both::Both;
-pub use dead::{Dead, LastChange};
+pub use dead::{Dead, LastChange, Logs};
 pub use running::{AnswersMail, Running, Seat, TxnState};
 pub use tries::Tries;
 

@@ -112,6 +112,14 @@ pub enum RecoveryError {
     /// A record is lost, doubled, or of another row.
     #[error(transparent)]
     Chain(Box<BrokenChain>),
+    /// Of a transaction with several records some are neither in the ring nor in the log.
+    #[error("host {}, ring of worker {worker}: records of its last transaction are not found in the log", host.0)]
+    Fragments {
+        /// Whose.
+        host: HostId,
+        /// Which worker's ring.
+        worker: u8,
+    },
     /// A file is not there.
     #[error("host {}: {file} is missing", host.0)]
     Missing {

@@ -45,7 +45,7 @@ use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 pub use error::{BrokenChain, FileByte, RecoveryError};
 pub use loading::{Loaded, Loading};
 pub use reading::Reading;
-pub(crate) use reading::read_host_manifest;
+pub(crate) use reading::{read_host_manifest, show_records};
 pub use recoverable::{CopiedUpTo, CopiesRows, Recoverable, RestoreStep, RestoresRows};
 pub use stored::Stored;
 pub(crate) use takeover::Rebuilding;
@@ -54,7 +54,8 @@ pub use takeover::load_replicas;
 /// Protocol steps of checkpoints, of reading and of salvage that a mutation test can leave out.
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
     let writing = [checkpoint::SABOTAGE_STEPS, checkpointer::SABOTAGE_STEPS];
-    let all = writing.into_iter().chain([reading::SABOTAGE_STEPS, salvage::SABOTAGE_STEPS]);
+    let reading = [reading::SABOTAGE_STEPS, sources::SABOTAGE_STEPS, salvage::SABOTAGE_STEPS];
+    let all = writing.into_iter().chain(reading);
     all.flatten().copied()
 }
 

@@ -14,6 +14,7 @@ use super::error::{FileByte, RecoveryError};
 use super::manifest::{FIRST_SEGMENT, HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 use super::{HostFiles, Identity, Plan, check_same};
 use crate::files::{segment_name, segment_number};
+use crate::log::record::Record;
 use crate::log::scan::{End, Scan, Scanner};
 
 /// Protocol steps that a test can leave out.
@@ -125,6 +126,36 @@ pub(super) fn look_at_host<F: Fabric>(
     reading.segments = segments;
     reading.check_first(directory)?;
     Ok(HostFiles { scan: None, ..reading.finish() })
+}
+
+/// Shows the intact records of a host's log, in the order in which they were written; `turn` is called now and
+/// then. Somebody may write more meanwhile, which is seen or not.
+///
+/// # Errors
+/// If a segment cannot be read, or does not fit what was read before it: who writes meanwhile may be the
+/// reason, so it may be tried again.
+pub(crate) fn show_records<F: Fabric>(
+    cx: &Cx<F>,
+    directory: &Directory,
+    pod: u64,
+    turn: &mut dyn FnMut(),
+    mut show: impl FnMut(&Record<'_>),
+) -> Result<(), RecoveryError> {
+    let mut numbers: Vec<u32> = directory.names(cx)?.iter().filter_map(|n| segment_number(n)).collect();
+    numbers.sort_unstable();
+    let mut scanner = Scanner::new(pod, directory.host());
+    for number in numbers {
+        turn();
+        let bytes = read_whole(cx, directory, &segment_name(number))?;
+        scanner.segment(number, &bytes, |record, _| show(record));
+    }
+    match scanner.finish().end {
+        End::Damaged { at, why } => {
+            let at = FileByte::new(directory.host(), segment_name(at.segment), at.byte);
+            Err(RecoveryError::damaged(at, why))
+        }
+        End::Clean { .. } | End::Torn { .. } => Ok(()),
+    }
 }
 
 /// Reads the manifest and the log of one host; `turn` is called now and then.

@@ -88,6 +88,15 @@ impl Changes {
         self.list.push(Pending { head, version, previous, at, from, bytes, table, op, key_words });
     }
 
+    /// Gives a version to changes of fragments, which have none.
+    pub fn set_version(&mut self, version: u64) {
+        debug_assert!(version > 0, "version 0 is that of no change");
+        for change in &mut self.list {
+            debug_assert_eq!(change.version, 0, "a fragment has no version");
+            change.version = version;
+        }
+    }
+
     /// Number of changes.
     pub fn len(&self) -> usize {
         self.list.len()

@@ -14,8 +14,15 @@ use super::stored::Stored;
 use super::{HostFiles, Plan};
 use crate::catalog::Catalog;
 use crate::files::{image_name, segment_name};
+use crate::log::fragments::{Next, Unfinished};
 use crate::log::record::{Change, Record, epoch_of};
 use crate::log::scan::{Scan, Scanner};
+
+/// Protocol steps that a test can leave out.
+pub(super) const SABOTAGE_STEPS: &[&str] = &["recovery.take-fragments"];
+
+/// Changes, by partition.
+pub(super) type Sorted = BTreeMap<PartitionId, Changes>;
 
 /// The files of a pod, as a plan has found them.
 #[derive(Clone, Copy)]
@@ -37,11 +44,12 @@ impl Sources<'_> {
         log: usize,
         wanted: impl Fn(&Change<'_>) -> bool,
         mut turn: impl FnMut(),
-    ) -> Result<(Scan, BTreeMap<PartitionId, Changes>), RecoveryError> {
+    ) -> Result<(Scan, Sorted), RecoveryError> {
         let (files, directory) = (&self.plan.hosts[log], &self.directories[log]);
         let host = files.manifest.host;
         assert_eq!(host, directory.host(), "a host's files are in its own directory");
-        let mut sorted: BTreeMap<PartitionId, Changes> = BTreeMap::new();
+        let mut sorted = Sorted::new();
+        let mut unfinished = Unfinished::<Sorted>::default();
         let mut misplaced = Ok(());
         let mut scanner = Scanner::new(files.manifest.pod, host);
         for &segment in &files.segments {
@@ -49,8 +57,8 @@ impl Sources<'_> {
             let bytes = read_whole(cx, directory, &segment_name(segment))?;
             scanner.segment(segment, &bytes, |record, spot| {
                 let at = RecordAt { host, segment, byte: spot.byte };
-                if misplaced.is_ok() && self.plan.counts(epoch_of(record.llsn())) {
-                    misplaced = self.sort(record, at, &wanted, &mut sorted);
+                if misplaced.is_ok() {
+                    misplaced = self.take(cx, record, at, &wanted, (&mut unfinished, &mut sorted));
                 }
             });
         }
@@ -58,21 +66,60 @@ impl Sources<'_> {
         Ok((scanner.finish(), sorted))
     }
 
+    /// Takes the next record of a log: its changes, and those of fragments before it that count now.
+    fn take<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        record: &Record<'_>,
+        at: RecordAt,
+        wanted: &impl Fn(&Change<'_>) -> bool,
+        (unfinished, sorted): (&mut Unfinished<Sorted>, &mut Sorted),
+    ) -> Result<(), RecoveryError> {
+        let epoch = epoch_of(record.llsn());
+        match unfinished.next(record) {
+            // Whether it counts, and where, the last one says.
+            Next::Waits(Some(kept)) => return self.sort(record, at, wanted, kept),
+            Next::Waits(None) => return Ok(()),
+            _ if !self.plan.counts(epoch) => return Ok(()),
+            Next::Counts => {}
+            Next::Ends(_) if cx.sabotaged("recovery.take-fragments") => {}
+            Next::Ends(kept) => {
+                for (partition, mut changes) in kept {
+                    changes.set_version(record.llsn());
+                    if epoch >= self.plan.begin_of(partition) {
+                        sorted.entry(partition).or_default().append(changes);
+                    }
+                }
+            }
+            Next::LacksFragments => {
+                // Whatever they have changed: no image may lack it.
+                if (0..self.partitions).any(|number| epoch >= self.plan.begin_of(PartitionId(number))) {
+                    let why = "records of the same transaction that were before it are missing";
+                    return Err(RecoveryError::damaged(at.file_byte(), why));
+                }
+            }
+        }
+        self.sort(record, at, wanted, sorted)
+    }
+
+    /// Sorts the changes of a record into partitions: of those of a fragment nobody knows yet whether an image
+    /// has them.
     fn sort(
         &self,
         record: &Record<'_>,
         at: RecordAt,
         wanted: &impl Fn(&Change<'_>) -> bool,
-        sorted: &mut BTreeMap<PartitionId, Changes>,
+        sorted: &mut Sorted,
     ) -> Result<(), RecoveryError> {
-        debug_assert!(self.plan.counts(epoch_of(record.llsn())), "a record that counts");
+        let (llsn, epoch) = (record.llsn(), epoch_of(record.llsn()));
+        debug_assert!(llsn == 0 || self.plan.counts(epoch), "a record that counts, or may");
         for change in record.changes() {
             if change.partition.0 >= self.partitions {
                 let why = format!("a record changes partition {}, which does not exist", change.partition);
                 return Err(RecoveryError::damaged(at.file_byte(), why));
             }
-            if wanted(&change) && epoch_of(record.llsn()) >= self.plan.begin_of(change.partition) {
-                sorted.entry(change.partition).or_default().push(&change, record.llsn(), at);
+            if wanted(&change) && (llsn == 0 || epoch >= self.plan.begin_of(change.partition)) {
+                sorted.entry(change.partition).or_default().push(&change, llsn, at);
             }
         }
         Ok(())

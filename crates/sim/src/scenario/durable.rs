@@ -7,7 +7,7 @@ use crate::rows::{Mix, PlainTables, RowsRun};
 
 /// The mixed bag; readers of rows that come and go; checkpoints of rows that change all the time; logs that
 /// are shortened all the time; memory that outlives all hosts; disks that are full; another access method
-/// beside rows.
+/// beside rows; transactions that are too long for one record.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "durable", run: mixed },
     Scenario { name: "durable-churn", run: churn },
@@ -16,6 +16,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "durable-memory-kept", run: memory_kept },
     Scenario { name: "durable-full", run: full },
     Scenario { name: "durable-plain", run: plain },
+    Scenario { name: "durable-fragments", run: fragments },
 ];
 
 /// Verbs after which a life counts as stuck.
@@ -54,6 +55,21 @@ fn plain(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let mut pick = Picker::new(seed ^ 0x706c_6169);
     let run = if pick.chance(25) { DurableRun::with_memory_kept(seed) } else { DurableRun::from_seed(seed) };
     let rows = RowsRun { plain: PlainTables::some(&mut pick), ..run.rows };
+    ran(DurableRun { rows, ..run }, left_out)
+}
+
+/// Transactions of several records, on any kind of disk.
+fn fragments(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let mut pick = Picker::new(seed ^ 0x6672_6167);
+    let of_kind = match pick.below(5) {
+        0 | 4 => DurableRun::with_short_logs,
+        1 => DurableRun::with_memory_kept,
+        2 => DurableRun::with_full_disks,
+        _ => DurableRun::from_seed,
+    };
+    let run = of_kind(seed);
+    let (hosts, transactions) = (run.rows.hosts.min(1 + pick.below(2) as u8), run.rows.transactions.min(30));
+    let rows = RowsRun { hosts, transactions, ..run.rows.with_fragments() };
     ran(DurableRun { rows, ..run }, left_out)
 }
 

@@ -9,7 +9,7 @@ use crate::survival::{Death, Room, SurvivalResult, SurvivalRun, run};
 /// host replaces when their owner dies; logs that checkpoints make short all the time; shared memory that is
 /// full; a host that has changed a dead one's rows and dies while these are taken over; a row that its next
 /// owner hears of again ([`super::again`]); disks that are full; the same when successors die one after the
-/// other.
+/// other; another access method beside rows; transactions that are too long for one record.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival", run: mixed },
     Scenario { name: "survival-churn", run: churn },
@@ -22,9 +22,11 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival-full-disks", run: full_disks },
     Scenario { name: "survival-full-heirs", run: full_successors },
     Scenario { name: "survival-plain", run: plain },
+    Scenario { name: "survival-fragments", run: fragments },
 ];
 
-/// Verbs after which a run counts as stuck; and one in which dead hosts have to wait for room.
+/// Verbs after which a run counts as stuck; and one with long transactions, or in which dead hosts have to wait
+/// for room.
 const MAX_VERBS: u64 = 3_000_000;
 const MAX_VERBS_OF_WAITING: u64 = 20_000_000;
 
@@ -38,7 +40,8 @@ pub(super) fn ran_by(
     shape: SurvivalRun,
     left_out: Option<&LeftOut>,
 ) -> Ran {
-    let max_verbs = if shape.room == Room::Late { MAX_VERBS_OF_WAITING } else { MAX_VERBS };
+    let is_long = shape.room == Room::Late || shape.rows.ring_bytes < 4 << 10;
+    let max_verbs = if is_long { MAX_VERBS_OF_WAITING } else { MAX_VERBS };
     let mut rows = RowsRun { max_verbs, ..shape.rows };
     match left_out {
         None => {}
@@ -60,6 +63,15 @@ fn plain(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let mix = [Mix::ALL, Mix { insert: 4, delete: 4, update: 3, ..Mix::NONE }][pick.below(2) as usize];
     let rows = RowsRun { plain: PlainTables::some(&mut pick), mix, ..run.rows };
     ran(SurvivalRun { rows, ..run }, left_out)
+}
+
+/// Transactions of several records, of which a dead host may have written all or some.
+fn fragments(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let mut pick = Picker::new(seed ^ 0x6672_6167);
+    let run = if pick.chance(20) { SurvivalRun::with_full_disks(seed) } else { SurvivalRun::from_seed(seed) };
+    let rows = RowsRun { transactions: run.rows.transactions.min(25), ..run.rows.with_fragments() };
+    let replay_bytes = if pick.chance(50) { 2 << 10 } else { run.replay_bytes };
+    ran(SurvivalRun { rows, replay_bytes, ..run }, left_out)
 }
 
 /// Few rows that several hosts insert and delete when one of them dies.

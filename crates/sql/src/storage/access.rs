@@ -298,7 +298,7 @@ impl From<TxnError> for SqlError {
                 return SqlError::notice(Severity::Fatal, SqlState::ADMIN_SHUTDOWN, error.to_string());
             }
             TxnError::Damaged { .. } => SqlState::DATA_CORRUPTED,
-            TxnError::TooLarge { .. } | TxnError::TooMany { .. } => SqlState::PROGRAM_LIMIT_EXCEEDED,
+            TxnError::TooLarge { .. } => SqlState::PROGRAM_LIMIT_EXCEEDED,
             TxnError::LogFailed => {
                 let hint = "Reads go on until the host is ended. Look at liger status for what its storage \
                             says, and start it again on storage that works.";
