@@ -289,6 +289,9 @@ impl<M: HostMemory> Serving<M> {
         if job.sql.is_some() {
             options.engine.wait = &SQL_WAIT;
         }
+        if let Some(bytes) = job.transaction_bytes {
+            options.engine.transaction_bytes = bytes;
+        }
         options.engine.hearer = Some(diary::hearer(&job.telling));
         options.self_test = SELF_TEST;
         options.waits_for = waiting::now;

@@ -140,7 +140,7 @@ pub struct Data {
 }
 
 /// Bytes of a worker's ring of the log in a pod with SQL.
-pub const SQL_RING_BYTES: u64 = 64 << 20;
+pub const SQL_RING_BYTES: u64 = 16 << 20;
 
 /// A pod with SQL.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -201,6 +201,9 @@ pub struct Job {
     pub hwcc_bytes: u64,
     /// Bytes of the data region.
     pub cxl_bytes: u64,
+    /// Bytes that the changes of one transaction may take; none: as much as there can be.
+    #[serde(default)]
+    pub transaction_bytes: Option<u64>,
     /// Bytes of both that shared rows may use before rows move out.
     pub budget: (u64, u64),
     /// How sync words work: `hwcc` or `pcc`.

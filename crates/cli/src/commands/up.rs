@@ -94,6 +94,9 @@ pub struct PodShape {
     /// Data memory, like 512M [default: enough]
     #[arg(long, value_parser = sizes::parse)]
     pub memory: Option<u64>,
+    /// Memory of a host that the changes of one transaction may take until it commits, like 512M [default: 4G]
+    #[arg(long, value_parser = sizes::parse)]
+    pub transaction_memory: Option<u64>,
     /// A host that sends no heartbeat for so long is dead, like 500ms. That is for hosts that hang: if a
     /// process ends, the others hear of it at once
     #[arg(long, default_value = "5s", value_parser = duration)]
@@ -237,6 +240,7 @@ impl PodShape {
             in_flight: 1,
             lease_ms: self.lease.as_millis() as u64,
             watched: true,
+            transaction_bytes: self.transaction_memory,
         };
         check_config(&job.pod_config(), &job.catalog())?;
         let file = PodFile::new(new_memory(&absolute), self.lease.as_millis() as u64, job);

@@ -67,6 +67,18 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
         state.was_refused = false;
     }
 
+    /// Makes sure that there is memory for more changes.
+    ///
+    /// # Errors
+    /// If there is none: the transaction can only be undone.
+    fn check_memory(&self) -> Result<(), TxnError> {
+        let (bytes, most) = (self.running.state.core.work.bytes(), self.host.instance.transaction_bytes);
+        if bytes <= most {
+            return Ok(());
+        }
+        Err(TxnError::OutOfMemory { what: "memory for the changes of a transaction", needed_bytes: bytes })
+    }
+
     /// Shows the rows of a range, which lies in one partition, that nobody else is changing.
     ///
     /// # Errors
@@ -181,17 +193,20 @@ impl<'h, F: Fabric, M: Method> Relational for Txn<'h, F, M> {
 
     fn point_in(&mut self, at: At<'_>, key: &Key, visitor: &mut Visitor<'_>) -> Result<bool, TxnError> {
         debug_assert!(self.is_its_place(at, key), "a key of that partition");
+        self.check_memory()?;
         let (method, txn) = self.parts();
         method.point(txn, at, key, View::Locked, visitor)
     }
 
     fn range_in(&mut self, at: At<'_>, range: &KeyRange, visitor: &mut Visitor<'_>) -> Flow {
+        self.check_memory()?;
         let (method, txn) = self.parts();
         method.range(txn, at, range, View::Locked, visitor)
     }
 
     fn insert_in(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
         debug_assert!(self.is_its_place(at, key), "a key of that partition");
+        self.check_memory()?;
         let (method, txn) = self.parts();
         method.insert(txn, at, key, bytes)
     }

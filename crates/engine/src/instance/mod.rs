@@ -56,6 +56,8 @@ pub(crate) struct Equipment {
     pub(crate) hearer: Option<Hearer>,
     /// What its transactions do when they meet a lock, unless they say otherwise.
     pub(crate) wait: &'static (dyn WaitPolicy + Sync),
+    /// Bytes that the changes of a transaction may take.
+    pub(crate) transaction_bytes: u64,
 }
 
 /// Open transactions hold this host up in taking over partitions, or in following them.
@@ -90,6 +92,8 @@ pub struct Instance {
     pub(crate) waits: Waits,
     /// What its transactions do when they meet a lock, unless they say otherwise.
     pub(crate) wait: &'static (dyn WaitPolicy + Sync),
+    /// Bytes that the changes of a transaction may take.
+    pub(crate) transaction_bytes: u64,
     pub(crate) held_up: HeldUp,
     pub(crate) heap: Heap,
     pub(crate) epochs: Epochs,
@@ -123,7 +127,7 @@ impl Instance {
         equipment: Equipment,
     ) -> Self {
         let (me, incarnation) = (cx.host(), member.incarnation());
-        let Equipment { log, history, hearer, wait } = equipment;
+        let Equipment { log, history, hearer, wait, transaction_bytes } = equipment;
         Self {
             me,
             plan: plan.clone(),
@@ -132,6 +136,7 @@ impl Instance {
             transactions: Transactions::new(),
             waits: Waits::new(),
             wait,
+            transaction_bytes,
             held_up: HeldUp::default(),
             heap: Heap::new(plan, me, incarnation),
             epochs: Epochs::new(cx, plan),

@@ -56,6 +56,10 @@ pub struct Change<P> {
     pub previous: u64,
 }
 
+/// Bytes that the changes of a transaction can take at most: images and patches are found by 32 bits, and one
+/// step adds rows to them before anybody looks.
+pub const MOST_TRANSACTION_BYTES: u64 = (1 << 32) - (64 << 20);
+
 /// The changes of a transaction, and the bytes that they are made of.
 pub struct Workspace<P> {
     /// One for each row that is changed, by where that is.
@@ -81,6 +85,12 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
         let next = if self.visited + 1 < self.changes.len() { self.visited + 1 } else { 0 };
         let mut near = [self.visited, next].into_iter().filter_map(|at| self.changes.get(at));
         near.find(|change| change.table == table && change.key == *key).map(|change| change.place)
+    }
+
+    /// Bytes that the changes take, about.
+    pub fn bytes(&self) -> u64 {
+        let changes = self.changes.len() * (size_of::<Change<P>>() + 2 * size_of::<(P, u32)>());
+        (changes + self.patches.bytes() + self.images.len()) as u64
     }
 
     /// Bytes that are kept for the next changes, about.

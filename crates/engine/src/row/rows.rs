@@ -36,6 +36,7 @@ use crate::instance::{Equipment, Instance};
 use crate::log::HostLog;
 use crate::method::Method;
 use crate::protocol::failure::tree_error;
+pub use crate::protocol::workspace::MOST_TRANSACTION_BYTES;
 use crate::txn::{MethodId, TableId, TxnError};
 
 /// How much shared memory rows and their index may use, in the whole pod.
@@ -55,6 +56,8 @@ pub struct Options {
     pub policies: Policies,
     /// What a worker does when it meets a lock.
     pub wait: &'static (dyn WaitPolicy + Sync),
+    /// Bytes of host memory that the changes of one transaction may take, at most [`MOST_TRANSACTION_BYTES`].
+    pub transaction_bytes: u64,
     /// Most entries of the cache of other hosts' rows.
     pub remote_entries: usize,
     /// Bits of the hashes by which that cache tells rows apart, 1 to 64; few make rows meet in one entry.
@@ -80,6 +83,7 @@ impl Options {
             budget: Budget { hwcc_bytes: config.hwcc_bytes, cxl_bytes: config.cxl_bytes },
             policies: Policies::default(),
             wait: &NoWait,
+            transaction_bytes: MOST_TRANSACTION_BYTES,
             remote_entries: 4 << 20,
             remote_hash_bits: 64,
             node_entries: 1 << 20,
@@ -187,7 +191,8 @@ impl<M: Method> Host<M> {
     ) -> Result<Self, TxnError> {
         check_policies(cx, &options)?;
         let (log, history, hearer) = (options.log.take(), options.history.take(), options.hearer.take());
-        let equipment = Equipment { log, history, hearer, wait: options.wait };
+        let transaction_bytes = options.transaction_bytes.min(MOST_TRANSACTION_BYTES);
+        let equipment = Equipment { log, history, hearer, wait: options.wait, transaction_bytes };
         let instance = Arc::new(Instance::new(cx, plan, catalog, member, equipment));
         let rows = Rows::new(cx, instance.clone(), &options)?;
         Host::start(cx, instance, method(rows), options.takeover)

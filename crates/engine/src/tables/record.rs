@@ -138,6 +138,11 @@ impl Patches {
         Patches::default()
     }
 
+    /// Bytes of all changes.
+    pub fn bytes(&self) -> usize {
+        self.patches.len() * size_of::<Patch>() + self.bytes.len()
+    }
+
     /// Bytes that it keeps.
     pub fn memory(&self) -> usize {
         self.patches.capacity() * size_of::<Patch>() + self.bytes.capacity()

@@ -138,6 +138,7 @@ impl PodArguments {
             in_flight: 1,
             lease_ms: CALM_LEASE.as_millis() as u64,
             watched: false,
+            transaction_bytes: None,
         })
     }
 }
