@@ -32,6 +32,7 @@ mod file;
 mod native;
 mod pages;
 mod sim;
+mod temporary;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -43,6 +44,7 @@ pub use file::DiskFile;
 pub use pages::Pages;
 pub(crate) use sim::{Cost, Progress, Step};
 pub use sim::{Damage, DiskAnswer, DiskCall, DiskFault, SimDisks};
+pub use temporary::{TemporaryDirectory, TemporaryFile};
 
 use crate::cx::{Cx, HostId};
 use crate::fabric::Fabric;
