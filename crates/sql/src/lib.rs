@@ -26,6 +26,7 @@ pub mod session;
 pub mod slots;
 mod stop;
 pub mod storage;
+pub mod temporary;
 mod tree;
 pub mod types;
 

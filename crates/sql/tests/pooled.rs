@@ -10,28 +10,13 @@ mod support;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use client::{Fixed, Printed, answer, files, run, start};
+use client::{Faulty, Fixed, Printed, answer, files, run, start};
 use databases::{with_hosts, with_pod};
 use liger_sql::error::{Severity, SqlState};
-use liger_sql::exec::{EngineDatabase, Surroundings};
-use liger_sql::panics::is_caught;
+use liger_sql::exec::EngineDatabase;
 use liger_sql::session::{
     Database, Format, Formats, InterruptReason, Parameters, Progress, Session, SessionStart, TransactionState,
 };
-
-/// Its random numbers are a fault of the server.
-struct Faulty;
-
-impl Surroundings for Faulty {
-    fn clock_us(&self) -> i64 {
-        Fixed.clock_us()
-    }
-
-    fn random_u64(&self) -> u64 {
-        assert!(is_caught(), "the host would end");
-        panic!("on purpose");
-    }
-}
 
 type Connected = Box<dyn Session + Send>;
 

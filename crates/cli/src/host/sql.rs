@@ -13,12 +13,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use liger_engine::Durability;
 use liger_engine::db::Host;
+use liger_fabric::disk::TemporaryDirectory;
 use liger_fabric::native::HostMemory;
 use liger_server::{Config, Scrape, Server};
 use liger_sql::catalog::HostCatalog;
 use liger_sql::exec::{EngineDatabase, SqlHost, Surroundings};
 use liger_sql::slots::Slots;
 use liger_sql::storage::classes::Classes;
+use liger_sql::temporary::TemporaryPlace;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::connections::show;
@@ -39,8 +41,10 @@ pub(super) struct SqlService {
     _figures: Option<Scrape>,
 }
 
-/// The machine's clock and randomness.
-struct Machine;
+/// The machine's clock and randomness, and a place on it.
+struct Machine {
+    temporary: Arc<TemporaryDirectory>,
+}
 
 impl Surroundings for Machine {
     fn clock_us(&self) -> i64 {
@@ -52,6 +56,18 @@ impl Surroundings for Machine {
         use std::hash::{BuildHasher, RandomState};
         RandomState::new().hash_one(0)
     }
+
+    fn temporary_place(&self) -> Arc<dyn TemporaryPlace> {
+        self.temporary.clone()
+    }
+}
+
+/// Where a host's temporary files are: beside the pod's data, or where the system has its own.
+fn temporary(job: &Job, number: u8) -> Result<TemporaryDirectory, String> {
+    let beside = job.data.as_ref().and_then(|data| data.path.parent()).map(|pod| pod.join("temporary"));
+    let path = beside.unwrap_or_else(std::env::temp_dir);
+    TemporaryDirectory::open(&path, &format!("liger-temporary.{number}."))
+        .map_err(|error| format!("cannot use {} for temporary files: {error}", path.display()))
 }
 
 /// A connection is a file: the host may open as many as the system lets it have, not only the first 1,024.
@@ -89,7 +105,9 @@ impl SqlService {
             ..Config::default()
         };
         permit_files();
-        let database = EngineDatabase::new(host.clone(), || Box::new(Machine));
+        let temporary = Arc::new(temporary(job, number)?);
+        let database =
+            EngineDatabase::new(host.clone(), move || Box::new(Machine { temporary: temporary.clone() }));
         host.slots.observed().set_first_port(sql.port);
         let server = Server::start(config, Arc::new(database)).map_err(|error| error.to_string())?;
         let (server, slots) = (Arc::new(server), host.slots.clone());

@@ -68,12 +68,9 @@ impl<'p> Exec<'p> {
             // One after the other: behind a row that fails none draws numbers of sequences.
             Some(query) if is_listed(query) => _ = self.run_query(query, outer, &mut put)?,
             Some(query) => {
-                let mut sources = Vec::new();
-                self.run_query(query, outer, &mut |row| {
-                    sources.push(row);
-                    Ok(true)
-                })?;
-                sources.into_iter().try_for_each(|source| put(source).map(drop))?;
+                let mut sources = self.kept_rows();
+                self.run_query(query, outer, &mut |row| sources.push(row).map(|()| true))?;
+                sources.each_owned(put)?;
             }
         }
         Ok(count)

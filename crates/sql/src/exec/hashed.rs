@@ -6,9 +6,10 @@
 //!    whether two values are equal is always said by the equality itself.
 //! 3. NULL is not among the keys: what a NULL makes of an answer is decided beside the table.
 
-use std::rc::Rc;
-
+use super::kept::Rows;
+use super::lookup::{Looking, Lookup};
 use super::rows::hash;
+use super::spill::{TupleStore, footprint};
 use super::{Exec, Row};
 use crate::error::Result;
 use crate::tree::Head;
@@ -55,6 +56,24 @@ impl Buckets {
         *last = number as u32;
     }
 
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn hash(&self, number: usize) -> u64 {
+        self.entries[number].0
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.ends.len() * size_of::<(u32, u32)>() + self.entries.len() * size_of::<(u64, u32)>()
+    }
+
+    /// How many lists of numbers there are.
+    pub(super) fn lists(&self) -> usize {
+        self.ends.len()
+    }
+
     /// The numbers that were added with this hash.
     pub(super) fn of(&self, hash: u64) -> impl Iterator<Item = usize> + '_ {
         let mut next = if self.ends.is_empty() { NONE } else { self.ends[self.bucket(hash)].0 };
@@ -75,62 +94,58 @@ impl Buckets {
 /// Rows that values are looked up among: what IN asks.
 pub(super) struct Members {
     heads: Vec<Head>,
-    rows: Rc<Vec<Row>>,
-    buckets: Buckets,
-    /// The rows of the table by their numbers there.
-    whole: Vec<usize>,
-    /// Rows with a NULL.
-    partly: Vec<usize>,
-}
-
-impl Members {
-    /// `None` where hashes do not decide.
-    pub(super) fn new(heads: &[Head], rows: Rc<Vec<Row>>) -> Option<Members> {
-        if !heads.iter().all(Head::is_hashed) {
-            return None;
-        }
-        let types: Vec<Oid> = heads.iter().map(|head| head.types[1]).collect();
-        let (mut buckets, mut whole, mut partly) = (Buckets::default(), Vec::new(), Vec::new());
-        for (at, row) in rows.iter().enumerate() {
-            let key = &row[..types.len()];
-            if key.iter().any(Value::is_null) {
-                partly.push(at);
-            } else {
-                buckets.add(hash(&types, key));
-                whole.push(at);
-            }
-        }
-        Some(Members { heads: heads.to_vec(), rows, buckets, whole, partly })
-    }
+    rows: Rows,
+    /// Keys without a NULL.
+    whole: Lookup,
+    /// Keys with one.
+    partly: TupleStore,
 }
 
 impl<'p> Exec<'p> {
+    /// `None` where hashes do not decide.
+    pub(super) fn members(&self, heads: &[Head], rows: Rows) -> Result<Option<Members>> {
+        if !heads.iter().all(Head::is_hashed) {
+            return Ok(None);
+        }
+        let types: Vec<Oid> = heads.iter().map(|head| head.types[1]).collect();
+        let mut whole = Looking::new(&[(0, types.len())], self.hash_space(), self.interrupt);
+        let mut partly = self.kept_rows();
+        rows.each(|row| {
+            self.yield_point()?;
+            let key = &row[..types.len()];
+            match key.iter().any(Value::is_null) {
+                true => partly.push(key.to_vec())?,
+                false => whole.add(key, hash(&types, key))?,
+            }
+            Ok(true)
+        })?;
+        Ok(Some(Members { heads: heads.to_vec(), rows, whole: whole.done()?, partly }))
+    }
+
     /// Whether one of the rows is equal to `left`: unknown where a NULL leaves that open.
     pub(super) fn is_among(&self, members: &Members, left: &[Value]) -> Result<Option<bool>> {
-        let Members { heads, rows, buckets, whole, partly } = members;
+        let Members { heads, rows, whole, partly } = members;
         if rows.is_empty() {
             return Ok(Some(false));
         }
         let open = left.iter().any(Value::is_null);
         if !open {
             let types: Vec<Oid> = heads.iter().map(|head| head.types[0]).collect();
-            for number in buckets.of(hash(&types, left)) {
-                if self.equal(heads, left, &rows[whole[number]])? == Some(true) {
-                    return Ok(Some(true));
-                }
+            let mut key = vec![Value::Null; heads.len()];
+            let among = whole.each(hash(&types, left), &mut key, &mut |key| {
+                Ok(self.equal(heads, left, key)? != Some(true))
+            })?;
+            if !among {
+                return Ok(Some(true));
             }
         }
         // A NULL on either side: a row whose other columns are equal may be the one that is asked for.
-        let whole = if open { whole.as_slice() } else { &[] };
         if heads.len() == 1 {
             return Ok(if open || !partly.is_empty() { None } else { Some(false) });
         }
-        for at in partly.iter().chain(whole) {
-            if self.equal(heads, left, &rows[*at])?.is_none() {
-                return Ok(None);
-            }
-        }
-        Ok(Some(false))
+        let differs = |row: &Row| Ok(self.equal(heads, left, &row[..heads.len()])?.is_some());
+        let all_differ = if open { rows.each(differs)? } else { partly.each(differs)? };
+        Ok(if all_differ { Some(false) } else { None })
     }
 
     /// Whether rows are equal in all columns.
@@ -147,53 +162,80 @@ impl<'p> Exec<'p> {
     }
 }
 
-/// Rows of a part of a join, found by the hashes of their keys.
+/// About what an entry of a table takes besides its values.
+const ENTRY: usize = size_of::<(u64, u32)>() + 2 * size_of::<(u32, u32)>();
+
+/// Rows of a part of a join in memory, found by the hashes of their keys.
 pub(super) struct Stored {
     /// Which slots of the level a row is.
     slots: Vec<(usize, usize)>,
     width: usize,
     values: Vec<Value>,
-    rows: usize,
     buckets: Buckets,
-    /// The rows of the table by their numbers there.
-    found: Vec<u32>,
+    bytes: usize,
 }
 
 impl Stored {
     pub(super) fn new(slots: &[(usize, usize)]) -> Stored {
         let width = slots.iter().map(|(_, width)| width).sum();
-        let (values, buckets, found) = (Vec::new(), Buckets::default(), Vec::new());
-        Stored { slots: slots.to_vec(), width, values, rows: 0, buckets, found }
+        Stored { slots: slots.to_vec(), width, values: Vec::new(), buckets: Buckets::default(), bytes: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.rows
+        self.buckets.len()
     }
 
-    /// Adds the row that is at its slots of the level's; one without a hash is not found.
-    pub(super) fn add(&mut self, row: &[Value], hash: Option<u64>) {
-        if let Some(hash) = hash {
-            self.buckets.add(hash);
-            self.found.push(self.rows as u32);
-        }
-        for (at, width) in &self.slots {
-            self.values.extend_from_slice(&row[*at..at + width]);
-        }
-        self.rows += 1;
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Lists of its table.
+    pub(super) fn lists(&self) -> usize {
+        self.buckets.lists()
+    }
+
+    /// Adds a row of its slots; bytes that it takes.
+    pub(super) fn add<'v>(&mut self, row: impl Iterator<Item = &'v Value>, hash: u64) -> usize {
+        self.buckets.add(hash);
+        let before = self.values.len();
+        self.values.extend(row.cloned());
+        assert_eq!(self.values.len(), before + self.width, "a row is as wide as its slots");
+        let bytes = ENTRY + footprint(&self.values[before..]);
+        self.bytes += bytes;
+        bytes
     }
 
     /// The rows with this hash.
     pub(super) fn of(&self, hash: u64) -> impl Iterator<Item = usize> + '_ {
-        self.buckets.of(hash).map(|number| self.found[number] as usize)
+        self.buckets.of(hash)
+    }
+
+    /// A row's hash and values.
+    pub(super) fn row(&self, number: usize) -> (u64, &[Value]) {
+        (self.buckets.hash(number), &self.values[number * self.width..(number + 1) * self.width])
     }
 
     /// Puts a row at its slots.
     pub(super) fn put(&self, number: usize, row: &mut Row) {
-        let mut from = number * self.width;
-        for (at, width) in &self.slots {
-            row[*at..at + width].clone_from_slice(&self.values[from..from + width]);
-            from += width;
-        }
+        put(&self.slots, self.row(number).1, row);
+    }
+}
+
+/// The values of slots of a level's row.
+pub(super) fn in_slots<'v>(
+    row: &'v [Value],
+    slots: &'v [(usize, usize)],
+) -> impl Iterator<Item = &'v Value> + 'v {
+    slots.iter().flat_map(|(at, width)| &row[*at..at + width])
+}
+
+/// Puts values at slots of a level's row.
+pub(super) fn put(slots: &[(usize, usize)], values: &[Value], row: &mut Row) {
+    let mut from = 0;
+    for (at, width) in slots {
+        row[*at..at + width].clone_from_slice(&values[from..from + width]);
+        from += width;
     }
 }
 

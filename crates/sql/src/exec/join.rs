@@ -1,4 +1,4 @@
-//! Joins by hash: two parts of one level, or a level and what rows around it say.
+//! Joins by hash of a level and what rows around it say. Those of two parts of one level: `hash_join`.
 //!
 //! 1. Hashes only narrow: whether keys are equal is said by the equality itself, which stays in the plan.
 //! 2. Rows are given in the order in which the inner part gave them, whichever way they are found.
@@ -6,13 +6,13 @@
 
 use std::rc::Rc;
 
-use super::hashed::Stored;
 use super::kept::Stages;
+use super::lookup::{Looking, Lookup};
 use super::rows::hash;
 use super::table::{BATCH_FIRST, Next};
 use super::{Env, Exec, Row};
 use crate::error::{Result, SqlError};
-use crate::plan::{HashJoin, HashKey, HashKind, Keyed, Node};
+use crate::plan::{HashKey, Keyed, Node};
 use crate::tree::Expr;
 use crate::types::Oid;
 use crate::types::value::Value;
@@ -21,7 +21,7 @@ use crate::types::value::Value;
 type Hashed = Result<Option<u64>>;
 
 impl<'p> Exec<'p> {
-    fn hash_of<'e>(
+    pub(super) fn hash_of<'e>(
         &self,
         keys: &'p [HashKey],
         side: impl Fn(&'p HashKey) -> (&'p Expr, Oid),
@@ -39,86 +39,24 @@ impl<'p> Exec<'p> {
         Ok(Some(hashed))
     }
 
-    /// All rows of a node by their keys. `all`: those are kept too that nothing equals.
-    fn stored(
+    /// All rows of a node by their keys, but for those that nothing equals.
+    fn lookup(
         &self,
         node: &'p Node,
         (keys, slots): (&'p [HashKey], &[(usize, usize)]),
-        all: bool,
         row: &Row,
         outer: Option<&Env<'_>>,
-    ) -> Result<Stored> {
-        let mut stored = Stored::new(slots);
+    ) -> Result<Lookup> {
+        let mut looking = Looking::new(slots, self.hash_space(), self.interrupt);
         let mut scratch = row.clone();
         let before = self.first_batch.replace(BATCH_FIRST);
         let ended = self.run_node(node, &mut scratch, outer, &mut |found| {
             let hash = self.hash_of(keys, |key| (&key.inner, key.inner_type), &Env { row: found, outer })?;
-            if all || hash.is_some() {
-                stored.add(found, hash);
-            }
-            Ok(true)
+            hash.map_or(Ok(()), |hash| looking.add(found, hash)).map(|()| true)
         });
         self.first_batch.set(before);
-        ended.map(|_| stored)
-    }
-
-    fn inner_of(&self, join: &'p HashJoin, row: &Row, outer: Option<&Env<'_>>) -> Result<Rc<Stored>> {
-        if let Some(cache) = join.cache
-            && let Stages::Is(stored) = &self.caches.borrow()[cache].stored
-        {
-            return Ok(stored.clone());
-        }
-        let all = join.kind == HashKind::Full;
-        let stored = Rc::new(self.stored(&join.inner, (&join.keys, &join.inner_slots), all, row, outer)?);
-        if let Some(cache) = join.cache {
-            self.caches.borrow_mut()[cache].stored = Stages::Is(stored.clone());
-        }
-        Ok(stored)
-    }
-
-    pub(super) fn hash_join(
-        &self,
-        join: &'p HashJoin,
-        row: &mut Row,
-        outer: Option<&Env<'_>>,
-        next: Next<'_>,
-    ) -> Result<bool> {
-        let inner = self.inner_of(join, row, outer)?;
-        let mut used = vec![false; if join.kind == HashKind::Full { inner.len() } else { 0 }];
-        let more = self.run_node(&join.outer, row, outer, &mut |row| {
-            self.yield_point()?;
-            let hash = self.hash_of(&join.keys, |key| (&key.outer, key.outer_type), &Env { row, outer })?;
-            let mut matched = false;
-            for number in hash.into_iter().flat_map(|hash| inner.of(hash)) {
-                inner.put(number, row);
-                if !self.holds(join.residual.as_ref(), &Env { row, outer })? {
-                    continue;
-                }
-                matched = true;
-                if let Some(used) = used.get_mut(number) {
-                    *used = true;
-                }
-                if !next(row)? {
-                    return Ok(false);
-                }
-            }
-            if !matched && join.kind != HashKind::Inner {
-                clear(row, &join.inner_slots);
-                return next(row);
-            }
-            Ok(true)
-        })?;
-        if join.kind != HashKind::Full || !more {
-            return Ok(more);
-        }
-        clear(row, &join.outer_slots);
-        for number in (0..inner.len()).filter(|number| !used[*number]) {
-            inner.put(number, row);
-            if !next(row)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        ended?;
+        looking.done()
     }
 
     /// The rows of a level that are found by what rows around it say.
@@ -149,19 +87,16 @@ impl<'p> Exec<'p> {
                 if self.holds(keyed.filter.as_ref(), &env)? { next(row) } else { Ok(true) }
             });
         };
-        'rows: for number in hash.into_iter().flat_map(|hash| stored.of(hash)) {
-            stored.put(number, row);
+        let Some(hash) = hash else { return Ok(true) };
+        stored.each(hash, row, &mut |row| {
             let env = Env { row, outer };
             for check in &keyed.checks {
                 if !self.holds(Some(check), &env)? {
-                    continue 'rows;
+                    return Ok(true);
                 }
             }
-            if self.holds(keyed.filter.as_ref(), &env)? && !next(row)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+            if self.holds(keyed.filter.as_ref(), &env)? { next(row) } else { Ok(true) }
+        })
     }
 
     /// The kept rows, from the second time on. A key that cannot be computed of all rows (a row that no other
@@ -171,19 +106,17 @@ impl<'p> Exec<'p> {
         keyed: &'p Keyed,
         row: &Row,
         outer: Option<&Env<'_>>,
-    ) -> Result<Option<Rc<Stored>>> {
+    ) -> Result<Option<Rc<Lookup>>> {
         let stage = self.caches.borrow()[keyed.cache].stored.clone();
         let next = match stage {
             Stages::Is(stored) => return Ok(Some(stored)),
             Stages::Unfit => return Ok(None),
             Stages::New => Stages::Asked,
-            Stages::Asked => {
-                match self.stored(&keyed.inner, (&keyed.keys, &keyed.slots), false, row, outer) {
-                    Ok(stored) => Stages::Is(Rc::new(stored)),
-                    Err(error) if is_of_data(&error) => Stages::Unfit,
-                    Err(error) => return Err(error),
-                }
-            }
+            Stages::Asked => match self.lookup(&keyed.inner, (&keyed.keys, &keyed.slots), row, outer) {
+                Ok(stored) => Stages::Is(Rc::new(stored)),
+                Err(error) if is_of_data(&error) => Stages::Unfit,
+                Err(error) => return Err(error),
+            },
         };
         self.caches.borrow_mut()[keyed.cache].stored = next.clone();
         Ok(if let Stages::Is(stored) = next { Some(stored) } else { None })

@@ -4,19 +4,21 @@
 //!    or is found by the values that it looks at. The rounds of a recursive query begin anew.
 //! 2. Values that results are found by are told apart by what they are, and not by what is equal: 1.0 and
 //!    1.00, 0 and -0 may give other results.
-//! 3. Results by values take no more room than [`MEMO_ROWS`] rows: when they would, all of them go. A query
-//!    that is hardly ever asked the same again keeps none.
+//! 3. Results by values take no more room than a hash table may: when they would, all of them go. A query
+//!    that is hardly ever asked the same again keeps none, and a result that is in a file is not kept.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::Row;
-use super::hashed::{Members, Stored};
+use super::hash_join::Inner;
+use super::hashed::Members;
+use super::lookup::Lookup;
+use super::spill::TupleStore;
 use crate::types::numeric::Numeric;
 use crate::types::value::Value;
 
 /// Rows that several hold.
-pub(super) type Rows = Rc<Vec<Row>>;
+pub(super) type Rows = Rc<TupleStore>;
 
 /// All that is kept under a number.
 #[derive(Clone, Default)]
@@ -29,6 +31,8 @@ pub(super) struct Kept {
     pub(super) array: Option<Value>,
     /// Rows by the hashes of keys.
     pub(super) stored: Stages,
+    /// Inner rows of a join.
+    pub(super) inner: Option<Rc<Inner>>,
     /// Results by values.
     pub(super) memo: Memory,
 }
@@ -44,11 +48,11 @@ pub(super) enum Stages {
     /// They cannot be kept.
     Unfit,
     /// They are.
-    Is(Rc<Stored>),
+    Is(Rc<Lookup>),
 }
 
-/// Rows that results by values may have in all.
-const MEMO_ROWS: usize = 1 << 16;
+/// About what a result takes besides its rows.
+const RESULT: usize = 96;
 /// After so many questions it is seen whether they are worth being kept.
 const MEMO_TRIAL: u32 = 512;
 
@@ -56,7 +60,7 @@ const MEMO_TRIAL: u32 = 512;
 #[derive(Clone, Default)]
 pub(super) struct Memory {
     results: Rc<BTreeMap<Box<[u8]>, Rows>>,
-    rows: usize,
+    bytes: usize,
     asked: u32,
     found: u32,
 }
@@ -74,17 +78,17 @@ impl Memory {
         found
     }
 
-    pub(super) fn keep(&mut self, key: Box<[u8]>, rows: &Rows) {
+    /// Keeps a result, if it has room in so many bytes.
+    pub(super) fn keep(&mut self, key: Box<[u8]>, rows: &Rows, most: usize) {
         let results = Rc::make_mut(&mut self.results);
-        self.rows += rows.len() + 1;
-        if self.rows > MEMO_ROWS || !(self.asked < MEMO_TRIAL || self.found > self.asked / 16) {
+        let bytes = RESULT + key.len() + rows.bytes();
+        if self.bytes + bytes > most || !(self.asked < MEMO_TRIAL || self.found > self.asked / 16) {
             results.clear();
-            self.rows = rows.len() + 1;
+            self.bytes = 0;
         }
-        if self.rows <= MEMO_ROWS {
+        if bytes <= most && !rows.is_in_file() {
+            self.bytes += bytes;
             results.insert(key, rows.clone());
-        } else {
-            self.rows = 0;
         }
     }
 }
@@ -139,22 +143,30 @@ mod tests {
         assert_eq!(key(&[Value::Null, Value::Int4(1)]), key(&[Value::Null, Value::Int4(1)]));
     }
 
+    fn rows(count: usize) -> Rows {
+        let mut rows = TupleStore::none();
+        (0..count).for_each(|_| rows.push(vec![Value::Int4(1)]).expect("nothing is written"));
+        Rc::new(rows)
+    }
+
     #[test]
     fn memory_is_bounded_and_given_up_where_nothing_is_asked_twice() {
-        let (mut memory, one) = (Memory::default(), Rc::new(vec![vec![Value::Int4(1)]]));
+        const MOST: usize = 1 << 16;
+        let (mut memory, one) = (Memory::default(), rows(1));
         for at in 0..MEMO_TRIAL {
             assert!(memory.is_worth());
             let key: Box<[u8]> = at.to_le_bytes().into();
             assert!(memory.find(&key).is_none());
-            memory.keep(key, &one);
+            memory.keep(key, &one, MOST);
         }
         assert!(!memory.is_worth());
-        let (mut memory, many) = (Memory::default(), Rc::new(vec![Vec::new(); MEMO_ROWS / 3]));
+        let (mut memory, many) = (Memory::default(), rows(300));
+        assert!((MOST / 4..MOST / 2).contains(&many.bytes()), "{} bytes", many.bytes());
         for at in 0..10u32 {
-            memory.keep(Box::new(at.to_le_bytes()), &many);
-            assert!(memory.rows <= MEMO_ROWS && memory.results.len() < 3);
+            memory.keep(Box::new(at.to_le_bytes()), &many, MOST);
+            assert!(memory.bytes <= MOST && (1..4).contains(&memory.results.len()));
         }
-        memory.keep(Box::new([]), &Rc::new(vec![Vec::new(); MEMO_ROWS]));
+        memory.keep(Box::new([]), &rows(3000), MOST);
         assert!(memory.find(&[]).is_none());
     }
 }

@@ -14,6 +14,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
+use super::spill::SortMethod;
 use super::store::Store;
 use crate::storage::access::Traffic;
 
@@ -23,6 +24,46 @@ pub(crate) const BODY: usize = 1;
 pub(crate) const DISTINCT: usize = 2;
 /// Groups that HAVING left.
 pub(crate) const GROUPED: usize = 3;
+
+/// Behind the address of a query, of a join or of a function over windows: how it was sorted, or hashed.
+pub(crate) const SORTED: usize = 4;
+/// Rows of a set operation.
+pub(crate) const COMBINED: usize = 5;
+/// The table of a join.
+pub(crate) const TABLE: usize = 6;
+
+/// What hash tables took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HashUse {
+    /// Lists of the table that had most.
+    pub(crate) buckets: u64,
+    /// Tables that were filled, one after the other.
+    pub(crate) batches: u64,
+    /// The largest of them.
+    pub(crate) memory_kb: u64,
+    /// What went to files, of all of them.
+    pub(crate) disk_kb: u64,
+}
+
+impl HashUse {
+    /// A table was filled.
+    pub(super) fn holds(&mut self, kb: u64) {
+        self.batches += 1;
+        self.memory_kb = self.memory_kb.max(kb);
+    }
+
+    /// Rows were left for later.
+    pub(super) fn writes(&mut self, kb: u64) {
+        self.disk_kb += kb;
+    }
+}
+
+/// How rows were sorted or hashed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Note {
+    Sort(SortMethod),
+    Hash(HashUse),
+}
 
 /// What a node has done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,6 +102,7 @@ pub(crate) struct Meter {
     last: Cell<Traffic>,
     at: Cell<usize>,
     spent: RefCell<BTreeMap<usize, Spent>>,
+    notes: RefCell<BTreeMap<usize, Note>>,
 }
 
 /// The address of a node or a query.
@@ -72,7 +114,7 @@ impl Meter {
     /// From now on.
     pub(crate) fn new(store: &dyn Store, timed: bool) -> Meter {
         let (last, at) = (Cell::new(store.traffic()), Cell::new(TOP));
-        Meter { timed, last, at, spent: RefCell::default() }
+        Meter { timed, last, at, spent: RefCell::default(), notes: RefCell::default() }
     }
 
     /// Charges whoever had control, and gives it to `next`; who had it.
@@ -127,6 +169,16 @@ impl Meter {
     /// A row has come through a part of a query.
     pub(crate) fn count(&self, part: usize) {
         self.with(part, |spent| spent.rows += 1);
+    }
+
+    /// How a part has sorted or hashed its rows, the last time.
+    pub(crate) fn note(&self, part: usize, note: Note) {
+        self.notes.borrow_mut().insert(part, note);
+    }
+
+    /// What was noted of a part.
+    pub(crate) fn noted(&self, part: usize) -> Option<Note> {
+        self.notes.borrow().get(&part).copied()
     }
 
     /// The statement has ended: what is above all nodes is charged with what came after the last of them.

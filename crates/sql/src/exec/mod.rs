@@ -8,11 +8,14 @@ mod computed;
 mod constraint;
 mod copy;
 mod define;
+mod distinct;
 mod engine;
 mod eval;
+mod hash_join;
 mod hashed;
 mod join;
 mod kept;
+mod lookup;
 mod measure;
 pub mod memory;
 mod notify;
@@ -24,8 +27,10 @@ mod reg;
 mod rows;
 mod seed;
 mod session;
+mod set_operation;
 mod signal;
 mod sleep;
+mod spill;
 pub mod store;
 mod subquery;
 mod system;
@@ -36,16 +41,18 @@ mod window;
 pub use engine::SqlHost;
 pub use pooled::EngineDatabase;
 pub use session::LocalSession;
+pub use system::Surroundings;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-pub use system::Surroundings;
 
 use crate::error::Result;
 use crate::session::Interrupt;
 use crate::tree::{Cte, Expr};
 use crate::types::context::EvalContext;
 use crate::types::value::Value;
+use spill::{Space, TupleStore};
 use store::Store;
 use table::BATCH_FIRST;
 
@@ -88,13 +95,15 @@ pub(crate) struct Exec<'p> {
     caches: RefCell<Vec<kept::Kept>>,
     /// Lists that IN and ANY search, by their addresses in the plan.
     searched: RefCell<BTreeMap<usize, subquery::Searched>>,
-    cte_rows: RefCell<Vec<Option<Rc<Vec<Row>>>>>,
+    cte_rows: RefCell<Vec<Option<kept::Rows>>>,
     ctes: RefCell<Vec<Option<&'p Cte>>>,
     case: RefCell<Vec<Value>>,
     sets: RefCell<Vec<Value>>,
     pub(crate) waiting: RefCell<Vec<Waiting>>,
     /// How many rows a scan that begins now asks for first: no more than its query is known to need.
     first_batch: Cell<usize>,
+    /// What runs now may be run again: in a query within an expression, for each row of a join.
+    repeats: Cell<bool>,
     /// What it has changed itself.
     own: own::OwnChanges,
     /// How deep actions of foreign keys call one another.
@@ -128,6 +137,7 @@ impl<'p> Exec<'p> {
             sets: RefCell::default(),
             waiting: RefCell::default(),
             first_batch: Cell::new(BATCH_FIRST),
+            repeats: Cell::new(false),
             own: own::OwnChanges::default(),
             depth: Cell::new(0),
             calls: Cell::new(0),
@@ -161,6 +171,36 @@ impl<'p> Exec<'p> {
     /// Microseconds, where they are measured.
     pub(crate) fn clock(&self, meter: &measure::Meter) -> i64 {
         if meter.timed { self.ctx.system.clock_us() } else { 0 }
+    }
+
+    /// Runs what may be run again.
+    fn repeating<T>(&self, run: impl FnOnce() -> T) -> T {
+        let before = self.repeats.replace(true);
+        let made = run();
+        self.repeats.set(before);
+        made
+    }
+
+    /// What a sort, or rows that are kept as they are, may take in memory.
+    pub(crate) fn space(&self) -> Space {
+        Space::of(&self.ctx)
+    }
+
+    /// What a hash table may take.
+    fn hash_space(&self) -> Space {
+        Space { bytes: self.ctx.settings.hash_mem(), files: self.ctx.system.temporary_files() }
+    }
+
+    /// An empty place for rows that are kept.
+    fn kept_rows(&self) -> TupleStore {
+        TupleStore::new(self.space())
+    }
+
+    /// Notes how a part has sorted or hashed, where that is measured.
+    fn note_use(&self, part: usize, note: impl FnOnce() -> measure::Note) {
+        if let Some(meter) = &self.meter {
+            meter.note(part, note());
+        }
     }
 
     /// Counts a row of a part of a query, where that is measured.

@@ -3,14 +3,16 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+use super::distinct::Distinct;
 use super::kept::Kept;
-use super::measure::{BODY, DISTINCT, GROUPED, address};
+use super::measure::{BODY, DISTINCT, GROUPED, HashUse, Note, SORTED, address};
 use super::rows::{self, RowMap};
+use super::set_operation::Operation;
+use super::spill::Sorter;
 use super::store::{Found, named};
 use super::table::BATCH_FIRST;
 use super::{Emit, Env, Exec, Row};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::ast::SetKind;
 use crate::tree::{Body, Cte, CteKind, DistinctOn, Expr, From, Late, Query, Select, SetCall};
 use crate::types::Oid;
 use crate::types::value::{Record, Value};
@@ -80,21 +82,12 @@ impl<'p> Exec<'p> {
         let width = query.columns.len();
         let mut window = Limits { offset, limit, taken: 0 };
         if query.order.is_empty() && !matches!(distinct, DistinctOn::Columns(_)) {
-            let mut seen = match distinct {
-                DistinctOn::Rows(types) => Some(RowMap::new(types.clone())),
-                _ => None,
-            };
             let mut more = true;
-            if seen.is_none() && is_plain(&query.body) {
+            if matches!(distinct, DistinctOn::No) && is_plain(&query.body) {
                 let wanted = limit.unwrap_or(u64::MAX).min(most as u64).saturating_add(offset);
                 self.first_batch.set(wanted.min(BATCH_FIRST as u64) as usize);
             }
-            self.run_body(query, outer, &mut |mut row| {
-                self.count(query, BODY);
-                if seen.as_mut().is_some_and(|seen| !seen.number(&row).1) {
-                    return Ok(true);
-                }
-                self.count(query, DISTINCT);
+            self.run_distinct(query, distinct, outer, &mut |mut row| {
                 if !self.take_late(late, &row)? || !window.take() {
                     return Ok(true);
                 }
@@ -104,11 +97,25 @@ impl<'p> Exec<'p> {
             })?;
             return Ok(more);
         }
-        let sorted = self.sorted(query, distinct, outer)?;
-        let total = sorted.len();
+        // Rows that are passed over, or come twice, are not known before they are in order.
+        let firsts = late.is_empty() && !query.with_ties && !matches!(distinct, DistinctOn::Columns(_));
+        let wanted = limit.unwrap_or(u64::MAX).min(most as u64).saturating_add(offset);
+        let bound = firsts.then(|| usize::try_from(wanted).unwrap_or(usize::MAX));
+        let mut sorter = Sorter::new(rows::order_of(query).into_owned(), self.space(), self.interrupt);
+        sorter = sorter.bounded(bound);
+        self.run_distinct(query, distinct, outer, &mut |row| sorter.push(row).map(|()| true))?;
+        let mut sorted = sorter.sorted()?;
+        self.note_use(address(query) + SORTED, || Note::Sort(sorted.method()));
         let mut last: Option<Row> = None;
-        for (at, mut row) in sorted.into_iter().enumerate() {
+        while let Some(mut row) = sorted.next()? {
             self.yield_point()?;
+            if let DistinctOn::Columns(columns) = distinct {
+                let alike =
+                    |last: &Row| columns.iter().all(|(at, ty)| rows::same(*ty, &last[*at], &row[*at]));
+                if last.as_ref().is_some_and(alike) {
+                    continue;
+                }
+            }
             if window.full() {
                 let tied = query.with_ties
                     && last
@@ -118,9 +125,12 @@ impl<'p> Exec<'p> {
                     break;
                 }
             } else if !self.take_late(late, &row)? || !window.take() {
+                if let DistinctOn::Columns(_) = distinct {
+                    last = Some(row);
+                }
                 continue;
             }
-            if query.with_ties && at + 1 < total {
+            if query.with_ties || matches!(distinct, DistinctOn::Columns(_)) {
                 last = Some(row.clone());
             }
             row.truncate(width);
@@ -129,6 +139,35 @@ impl<'p> Exec<'p> {
             }
         }
         Ok(true)
+    }
+
+    /// The rows of a query's body, or, with DISTINCT, those of them that differ.
+    fn run_distinct(
+        &self,
+        query: &'p Query,
+        distinct: &DistinctOn,
+        outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<bool> {
+        let DistinctOn::Rows(types) = distinct else {
+            return self.run_body(query, outer, &mut |row| {
+                self.count(query, BODY);
+                self.count(query, DISTINCT);
+                emit(row)
+            });
+        };
+        let (mut seen, mut used) = (Distinct::new(types, self.hash_space()), HashUse::default());
+        let mut emit = |row: Row| {
+            self.count(query, DISTINCT);
+            emit(row)
+        };
+        let more = self.run_body(query, outer, &mut |row| {
+            self.count(query, BODY);
+            if seen.is_new(&row)? { emit(row) } else { Ok(true) }
+        })?;
+        let more = more && self.rest(seen, &mut used, &mut emit)?;
+        self.note_use(address(query) + DISTINCT, || Note::Hash(used));
+        Ok(more)
     }
 
     /// Locks the rows that a row was made of, if they are free and as they were when they were looked at.
@@ -160,32 +199,6 @@ impl<'p> Exec<'p> {
         }
     }
 
-    fn sorted(&self, query: &'p Query, distinct: &DistinctOn, outer: Option<&Env<'_>>) -> Result<Vec<Row>> {
-        let mut sorted = Vec::new();
-        let mut seen = match distinct {
-            DistinctOn::Rows(types) => Some(RowMap::new(types.clone())),
-            _ => None,
-        };
-        self.run_body(query, outer, &mut |row| {
-            self.count(query, BODY);
-            if seen.as_mut().is_none_or(|seen| seen.number(&row).1) {
-                self.count(query, DISTINCT);
-                sorted.push(row);
-            }
-            Ok(true)
-        })?;
-        let order = rows::order_of(query);
-        rows::sort(self.interrupt, &mut sorted, |a, b| rows::compare(&order, a, b))?;
-        if let DistinctOn::Columns(columns) = distinct {
-            let mut seen = RowMap::new(columns.iter().map(|(_, ty)| *ty).collect());
-            sorted.retain(|row| {
-                let key: Row = columns.iter().map(|(at, _)| row[*at].clone()).collect();
-                seen.number(&key).1
-            });
-        }
-        Ok(sorted)
-    }
-
     pub(crate) fn ctes(&self, ctes: &'p [Cte], outer: Option<&Env<'_>>) -> Result<()> {
         for cte in ctes {
             self.ctes.borrow_mut()[cte.id] = Some(cte);
@@ -198,11 +211,8 @@ impl<'p> Exec<'p> {
     }
 
     fn keep_cte(&self, cte: &'p Cte, outer: Option<&Env<'_>>) -> Result<()> {
-        let mut rows = Vec::new();
-        self.run_cte(cte.id, &cte.kind, outer, &mut |row| {
-            rows.push(row);
-            Ok(true)
-        })?;
+        let mut rows = self.kept_rows();
+        self.run_cte(cte.id, &cte.kind, outer, &mut |row| rows.push(row).map(|()| true))?;
         self.cte_rows.borrow_mut()[cte.id] = Some(Rc::new(rows));
         Ok(())
     }
@@ -226,18 +236,15 @@ impl<'p> Exec<'p> {
     pub(crate) fn scan_cte(&self, id: usize, emit: Emit<'_>) -> Result<bool> {
         let kept = self.cte_rows.borrow()[id].clone();
         if let Some(rows) = kept {
-            for row in rows.iter() {
-                if !emit(row.clone())? {
-                    return Ok(false);
-                }
-            }
-            return Ok(true);
+            return rows.each(|row| emit(row.clone()));
         }
         let cte = self.ctes.borrow()[id].expect("a WITH query is run inside of its query");
-        let mut rows = Vec::new();
+        let mut rows = self.kept_rows();
         let mut more = true;
         self.run_cte(id, &cte.kind, None, &mut |row| {
-            rows.extend((!cte.once).then(|| row.clone()));
+            if !cte.once {
+                rows.push(row.clone())?;
+            }
             more = emit(row)?;
             Ok(more)
         })?;
@@ -269,19 +276,19 @@ impl<'p> Exec<'p> {
         emit: Emit<'_>,
     ) -> Result<()> {
         let mut seen = RowMap::new(types.to_vec());
-        let mut round = Vec::new();
         let mut more = true;
         let mut query = base;
         loop {
-            let mut next = Vec::new();
-            self.run_query(query, outer, &mut |row| {
-                if all || seen.number(&row).1 {
-                    next.push(row.clone());
-                    more = emit(row)?;
-                }
-                Ok(more)
+            let mut round = self.kept_rows();
+            self.repeating(|| {
+                self.run_query(query, outer, &mut |row| {
+                    if all || seen.insert(&row) {
+                        round.push(row.clone())?;
+                        more = emit(row)?;
+                    }
+                    Ok(more)
+                })
             })?;
-            std::mem::swap(&mut round, &mut next);
             if !more {
                 // Whoever asks again starts anew, and not with the working rows.
                 self.cte_rows.borrow_mut()[id] = None;
@@ -291,8 +298,7 @@ impl<'p> Exec<'p> {
                 return Ok(());
             }
             self.yield_point()?;
-            let working = Rc::new(std::mem::take(&mut round));
-            self.cte_rows.borrow_mut()[id] = Some(working);
+            self.cte_rows.borrow_mut()[id] = Some(Rc::new(round));
             // What the step keeps of queries in it may depend on the working rows.
             self.caches.borrow_mut().fill(Kept::default());
             query = step;
@@ -311,59 +317,11 @@ impl<'p> Exec<'p> {
                 }
                 Ok(true)
             }
-            Body::Set { kind: SetKind::Union, all, left, right, types } => {
-                let mut seen = RowMap::new(types.clone());
-                for side in [left, right] {
-                    let more = self.run_query(side, outer, &mut |row| {
-                        if *all || seen.number(&row).1 { emit(row) } else { Ok(true) }
-                    })?;
-                    if !more {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
             Body::Set { kind, all, left, right, types } => {
-                self.intersect(*kind == SetKind::Intersect, *all, left, right, types, outer, emit)
+                let of = Operation { kind: *kind, all: *all, left, right, types };
+                self.set_operation(query, &of, outer, emit)
             }
         }
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "the parts of the construct")]
-    fn intersect(
-        &self,
-        intersect: bool,
-        all: bool,
-        left: &'p Query,
-        right: &'p Query,
-        types: &[Oid],
-        outer: Option<&Env<'_>>,
-        emit: Emit<'_>,
-    ) -> Result<bool> {
-        let mut map = RowMap::new(types.to_vec());
-        let mut counts: Vec<usize> = Vec::new();
-        self.run_query(right, outer, &mut |row| {
-            let (number, new) = map.number(&row);
-            if new {
-                counts.push(0);
-            }
-            counts[number] += 1;
-            Ok(true)
-        })?;
-        let mut seen = RowMap::new(types.to_vec());
-        self.run_query(left, outer, &mut |row| {
-            let number = map.find(&row);
-            let keep = if all {
-                let left = number.is_some_and(|number| counts[number] > 0);
-                if let Some(number) = number {
-                    counts[number] = counts[number].saturating_sub(1);
-                }
-                left == intersect
-            } else {
-                number.is_some() == intersect && seen.number(&row).1
-            };
-            if keep { emit(row) } else { Ok(true) }
-        })
     }
 
     fn run_select(
@@ -377,44 +335,31 @@ impl<'p> Exec<'p> {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a query was run without a plan"));
         };
         let mut row = vec![Value::Null; select.slots];
-        if let Some(group) = &select.group {
-            let grouped = self.group(node, group, &mut row, outer)?;
-            let mut kept = Vec::new();
-            for row in grouped {
-                if self.holds(select.having.as_ref(), &Env { row: &row, outer })? {
+        let windows = !select.windows.is_empty();
+        let mut rows = self.kept_rows();
+        let mut give = |row: &Row| match windows {
+            true => rows.push(row.clone()).map(|()| true),
+            false => self.project(select, row, outer, emit),
+        };
+        let more = match &select.group {
+            Some(group) => {
+                let mut used = HashUse::default();
+                let more = self.group(node, group, (&mut row, &mut used), outer, &mut |row| {
+                    if !self.holds(select.having.as_ref(), &Env { row: &row, outer })? {
+                        return Ok(true);
+                    }
                     self.count(query, GROUPED);
-                    kept.push(row);
-                }
+                    give(&row)
+                })?;
+                self.note_use(address(query) + GROUPED, || Note::Hash(used));
+                more
             }
-            return self.project_all(select, kept, outer, emit);
+            None => self.run_node(node, &mut row, outer, &mut |row| give(row))?,
+        };
+        if !windows || !more {
+            return Ok(more);
         }
-        if !select.windows.is_empty() {
-            let mut rows = Vec::new();
-            self.run_node(node, &mut row, outer, &mut |row| {
-                rows.push(row.clone());
-                Ok(true)
-            })?;
-            return self.project_all(select, rows, outer, emit);
-        }
-        self.run_node(node, &mut row, outer, &mut |row| self.project(select, row, outer, emit))
-    }
-
-    fn project_all(
-        &self,
-        select: &'p Select,
-        mut rows: Vec<Row>,
-        outer: Option<&Env<'_>>,
-        emit: Emit<'_>,
-    ) -> Result<bool> {
-        if !select.windows.is_empty() {
-            rows = self.windows(&select.windows, rows, outer)?;
-        }
-        for row in rows {
-            if !self.project(select, &row, outer, emit)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        self.windows(&select.windows, rows, outer, &mut |row| self.project(select, &row, outer, emit))
     }
 
     fn project(

@@ -5,8 +5,7 @@ use std::cmp::Ordering;
 
 use super::Row;
 use super::hashed::Buckets;
-use crate::error::Result;
-use crate::session::Interrupt;
+use super::spill::row_footprint;
 use crate::tree::{Body, DistinctOn, Query, SortKey};
 use crate::types::value::Value;
 use crate::types::{Oid, order};
@@ -32,32 +31,50 @@ pub(crate) struct RowMap {
     types: Vec<Oid>,
     buckets: Buckets,
     rows: Vec<Row>,
+    bytes: usize,
 }
 
 impl RowMap {
     pub(crate) fn new(types: Vec<Oid>) -> RowMap {
-        RowMap { types, buckets: Buckets::default(), rows: Vec::new() }
+        RowMap { types, buckets: Buckets::default(), rows: Vec::new(), bytes: 0 }
     }
 
-    /// The row's number, and whether it is new.
-    pub(crate) fn number(&mut self, row: &[Value]) -> (usize, bool) {
-        let key = &row[..self.types.len()];
-        let hash = hash(&self.types, key);
-        if let Some(number) = self.with(hash, key) {
-            return (number, false);
-        }
-        self.rows.push(key.to_vec());
-        (self.buckets.add(hash), true)
+    pub(crate) fn hash(&self, row: &[Value]) -> u64 {
+        hash(&self.types, row)
     }
 
-    pub(crate) fn find(&self, row: &[Value]) -> Option<usize> {
-        self.with(hash(&self.types, row), row)
-    }
-
-    fn with(&self, hash: u64, row: &[Value]) -> Option<usize> {
+    /// The number of a row that has this hash.
+    pub(crate) fn find(&self, hash: u64, row: &[Value]) -> Option<usize> {
         let equal =
             |other: &Row| self.types.iter().zip(other.iter().zip(row)).all(|(ty, (a, b))| same(*ty, a, b));
         self.buckets.of(hash).find(|number| equal(&self.rows[*number]))
+    }
+
+    /// Gives a row that is not there, and has this hash, the next number.
+    pub(crate) fn add(&mut self, hash: u64, row: &[Value]) -> usize {
+        let key = row[..self.types.len()].to_vec();
+        self.bytes += row_footprint(&key);
+        self.rows.push(key);
+        self.buckets.add(hash)
+    }
+
+    /// Adds a row if it is not there; whether it was not.
+    pub(crate) fn insert(&mut self, row: &[Value]) -> bool {
+        let hash = self.hash(row);
+        let is_new = self.find(hash, row).is_none();
+        if is_new {
+            self.add(hash, row);
+        }
+        is_new
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes + self.buckets.bytes()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
     }
 
     pub(crate) fn into_rows(self) -> Vec<Row> {
@@ -77,41 +94,6 @@ fn compare_one(ty: Oid, descending: bool, nulls_first: bool, a: &Value, b: &Valu
             if descending { order.reverse() } else { order }
         }
     }
-}
-
-/// So many rows are sorted without a look at whether the statement shall end.
-const RUN: usize = 4096;
-
-/// Sorts; what is equal stays in its order. Runs are sorted and then merged, so that a time-out or a cancel
-/// ends the sorting of many rows too (an order that changes its mind is none that the library's sort takes).
-pub(crate) fn sort<T>(
-    interrupt: &Interrupt,
-    list: &mut Vec<T>,
-    order: impl Fn(&T, &T) -> Ordering,
-) -> Result<()> {
-    for run in list.chunks_mut(RUN) {
-        interrupt.check()?;
-        run.sort_by(&order);
-    }
-    let mut width = RUN;
-    while width < list.len() {
-        let mut merged = Vec::with_capacity(list.len());
-        let mut rest = std::mem::take(list).into_iter();
-        while rest.len() > 0 {
-            let left: Vec<T> = rest.by_ref().take(width).collect();
-            let right: Vec<T> = rest.by_ref().take(width).collect();
-            let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
-            while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
-                interrupt.check()?;
-                let next = if order(a, b).is_le() { left.next() } else { right.next() };
-                merged.extend(next);
-            }
-            merged.extend(left.chain(right));
-        }
-        *list = merged;
-        width *= 2;
-    }
-    Ok(())
 }
 
 /// The order of two rows by keys that name their columns.

@@ -79,7 +79,8 @@ impl<S: Store> LocalSession<S> {
         start: SessionStart,
         surroundings: Box<dyn Surroundings>,
     ) -> Result<LocalSession<S>> {
-        let shared = Shared::new(&start, surroundings);
+        let written = store.observed().map(|observed| observed.temporary().clone()).unwrap_or_default();
+        let shared = Shared::new(&start, surroundings, written);
         counted::begin(&store, &shared, &start)?;
         Ok(LocalSession {
             store,
@@ -292,6 +293,7 @@ impl<S: Store> LocalSession<S> {
     }
 
     pub(crate) fn tell_notices(&mut self, sink: &mut dyn Sink) -> Result<()> {
+        self.shared.notices.borrow_mut().extend(self.shared.temporary.take_ended());
         for notice in std::mem::take(&mut *self.shared.notices.borrow_mut()) {
             if self.shared.variables.borrow().shows(notice.severity) {
                 sink.notice(&notice)?;

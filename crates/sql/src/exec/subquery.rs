@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use super::eval::{Truth, nest, truth};
 use super::hashed::Members;
-use super::kept::tell;
+use super::kept::{Rows, tell};
+use super::spill::TupleStore;
 use super::{Env, Exec, Row};
 use crate::error::{Result, SqlError, SqlState};
 use crate::tree::{Expr, Head, Memo, Query, Subquery, SubqueryKind};
@@ -83,8 +84,10 @@ impl<'p> Exec<'p> {
             Some(Searched::Once) => {
                 let rows: Result<Vec<Row>> =
                     list.iter().map(|item| Ok(vec![self.eval(item, env)?])).collect();
-                let members =
-                    rows.ok().and_then(|rows| Members::new(std::slice::from_ref(head), Rc::new(rows)));
+                let members = match rows {
+                    Ok(rows) => self.members(std::slice::from_ref(head), self.keep(rows)?)?,
+                    Err(_) => None,
+                };
                 members.map_or(Searched::Unfit, |members| Searched::List(Rc::new(members)))
             }
             None if head.is_hashed() && list.iter().all(is_fixed) => Searched::Once,
@@ -117,7 +120,7 @@ impl<'p> Exec<'p> {
         };
         let Value::Array(array) = value else { return Ok(Value::Null) };
         if array.elements.len() >= HASHED
-            && let Some(members) = self.array_members(key, head, all, &array)
+            && let Some(members) = self.array_members(key, head, all, &array)?
         {
             let found = self.is_among(&members, &[left])?;
             return Ok(truth(found.map(|found| found != all)));
@@ -134,27 +137,41 @@ impl<'p> Exec<'p> {
     }
 
     /// An array to be searched, if it is the one that was there the last time.
-    fn array_members(&self, key: usize, head: &Head, all: bool, array: &Arc<Array>) -> Option<Rc<Members>> {
+    fn array_members(
+        &self,
+        key: usize,
+        head: &Head,
+        all: bool,
+        array: &Arc<Array>,
+    ) -> Result<Option<Rc<Members>>> {
         let known = self.searched.borrow().get(&key).cloned();
         let next = match known {
             Some(Searched::Array(last, members)) if Arc::ptr_eq(&last, array) => match members {
-                Some(members) => return Some(members),
+                Some(members) => return Ok(Some(members)),
                 None => {
+                    let Some(heads) = deciding(std::slice::from_ref(head), all) else { return Ok(None) };
                     let rows = array.elements.iter().map(|element| vec![element.clone()]).collect();
-                    let members = Members::new(&deciding(std::slice::from_ref(head), all)?, Rc::new(rows))?;
+                    let Some(members) = self.members(&heads, self.keep(rows)?)? else { return Ok(None) };
                     Searched::Array(last, Some(Rc::new(members)))
                 }
             },
-            Some(Searched::Unfit) => return None,
+            Some(Searched::Unfit) => return Ok(None),
             _ if deciding(std::slice::from_ref(head), all).is_none() => Searched::Unfit,
             _ => Searched::Array(array.clone(), None),
         };
         self.searched.borrow_mut().insert(key, next.clone());
-        if let Searched::Array(_, members) = next { members } else { None }
+        Ok(if let Searched::Array(_, members) = next { members } else { None })
+    }
+
+    /// Rows that are kept.
+    fn keep(&self, rows: Vec<Row>) -> Result<Rows> {
+        let mut kept = self.kept_rows();
+        rows.into_iter().try_for_each(|row| kept.push(row))?;
+        Ok(Rc::new(kept))
     }
 
     /// The rows of a query within an expression; kept where they are always the same.
-    fn subquery_rows(&self, subquery: &'p Subquery, env: &Env<'_>, most: usize) -> Result<Rc<Vec<Row>>> {
+    fn subquery_rows(&self, subquery: &'p Subquery, env: &Env<'_>, most: usize) -> Result<Rows> {
         if let Some(memo) = &subquery.memo {
             return self.memoized(memo, &subquery.query, env, env, most);
         }
@@ -168,11 +185,13 @@ impl<'p> Exec<'p> {
         Ok(rows)
     }
 
-    fn collect(&self, query: &'p Query, env: &Env<'_>, most: usize) -> Result<Rc<Vec<Row>>> {
-        let mut rows = Vec::new();
-        self.run_some(query, Some(env), most, &mut |row| {
-            rows.push(row);
-            Ok(rows.len() < most)
+    fn collect(&self, query: &'p Query, env: &Env<'_>, most: usize) -> Result<Rows> {
+        let mut rows = self.kept_rows();
+        self.repeating(|| {
+            self.run_some(query, Some(env), most, &mut |row| {
+                rows.push(row)?;
+                Ok(rows.len() < most)
+            })
         })?;
         Ok(Rc::new(rows))
     }
@@ -186,7 +205,7 @@ impl<'p> Exec<'p> {
         asks: &Env<'_>,
         env: &Env<'_>,
         most: usize,
-    ) -> Result<Rc<Vec<Row>>> {
+    ) -> Result<Rows> {
         if !self.caches.borrow()[memo.cache].memo.is_worth() {
             return self.collect(query, env, most);
         }
@@ -201,7 +220,7 @@ impl<'p> Exec<'p> {
             return Ok(rows);
         }
         let rows = self.collect(query, env, most)?;
-        self.caches.borrow_mut()[memo.cache].memo.keep(key.into(), &rows);
+        self.caches.borrow_mut()[memo.cache].memo.keep(key.into(), &rows, self.ctx.settings.hash_mem());
         Ok(rows)
     }
 
@@ -214,7 +233,10 @@ impl<'p> Exec<'p> {
                     let message = "more than one row returned by a subquery used as an expression";
                     return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, message));
                 }
-                Ok(rows.first().map_or(Value::Null, |row| row[*column].clone()))
+                Ok(match rows.reading().next()? {
+                    Some(row) => row[*column].clone(),
+                    None => Value::Null,
+                })
             }
             SubqueryKind::Array(element) => {
                 let known = subquery.cache.and_then(|cache| self.caches.borrow()[cache].array.clone());
@@ -222,7 +244,11 @@ impl<'p> Exec<'p> {
                     return Ok(array);
                 }
                 let rows = self.subquery_rows(subquery, env, usize::MAX)?;
-                let values: Row = rows.iter().map(|row| row[0].clone()).collect();
+                let mut values = Row::with_capacity(rows.len());
+                rows.each(|row| {
+                    values.push(row[0].clone());
+                    Ok(true)
+                })?;
                 // A vector is one value.
                 let is_vector = matches!(*element, oid::INT2VECTOR | oid::OIDVECTOR);
                 let nested = !is_vector && values.iter().any(|value| matches!(value, Value::Array(_)));
@@ -235,7 +261,10 @@ impl<'p> Exec<'p> {
             SubqueryKind::Any { left, heads, all, negated } => {
                 let left = self.eval_list(left, env)?;
                 let rows = self.subquery_rows(subquery, env, usize::MAX)?;
-                let members = subquery.cache.and_then(|cache| self.row_members(cache, heads, *all, &rows));
+                let members = match subquery.cache {
+                    Some(cache) => self.row_members(cache, heads, *all, &rows)?,
+                    None => None,
+                };
                 let found = match members {
                     Some(members) => self.is_among(&members, &left)?.map(|found| found != *all),
                     None => self.any_row(heads, *all, &left, &rows)?,
@@ -245,12 +274,13 @@ impl<'p> Exec<'p> {
         }
     }
 
-    fn any_row(&self, heads: &[Head], all: bool, left: &[Value], rows: &[Row]) -> Result<Truth> {
+    fn any_row(&self, heads: &[Head], all: bool, left: &[Value], rows: &TupleStore) -> Result<Truth> {
         // Rows differ where one of their columns does.
         let denied =
             if heads.len() > 1 { heads.iter().map(Head::denied).collect::<Option<Vec<_>>>() } else { None };
         let mut result = Some(all);
-        for row in rows {
+        let mut reading = rows.reading();
+        while let Some(row) = reading.next()? {
             self.yield_point()?;
             let holds = match &denied {
                 Some(equal) => self.equal(equal, left, row)?.map(|equal| !equal),
@@ -271,17 +301,20 @@ impl<'p> Exec<'p> {
         cache: usize,
         heads: &[Head],
         all: bool,
-        rows: &Rc<Vec<Row>>,
-    ) -> Option<Rc<Members>> {
+        rows: &Rows,
+    ) -> Result<Option<Rc<Members>>> {
         if rows.len() < HASHED {
-            return None;
+            return Ok(None);
         }
         let known = self.caches.borrow()[cache].members.clone();
-        known.unwrap_or_else(|| {
-            let members = deciding(heads, all).and_then(|heads| Members::new(&heads, rows.clone()));
-            let members = members.map(Rc::new);
-            self.caches.borrow_mut()[cache].members = Some(members.clone());
-            members
-        })
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let members = match deciding(heads, all) {
+            Some(heads) => self.members(&heads, rows.clone())?.map(Rc::new),
+            None => None,
+        };
+        self.caches.borrow_mut()[cache].members = Some(members.clone());
+        Ok(members)
     }
 }

@@ -17,6 +17,7 @@ use crate::catalog::object::Object;
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::quote_ident;
 use crate::session::SessionStart;
+use crate::temporary::{TemporaryFiles, TemporaryPlace, TemporaryTotals};
 use crate::tree::OutColumn;
 use crate::types::context::System;
 use crate::types::value::Value;
@@ -28,6 +29,8 @@ pub trait Surroundings: Send {
     fn clock_us(&self) -> i64;
     /// 64 random bits.
     fn random_u64(&self) -> u64;
+    /// Where temporary files are.
+    fn temporary_place(&self) -> Arc<dyn TemporaryPlace>;
 }
 
 /// What a session remembers between statements and functions may look at.
@@ -41,6 +44,7 @@ pub(crate) struct Shared {
     /// The other sessions of this host.
     pub(crate) server: Arc<dyn crate::session::ServerView>,
     pub(crate) surroundings: Box<dyn Surroundings>,
+    pub(crate) temporary: Arc<TemporaryFiles>,
     pub(crate) notices: RefCell<Vec<SqlError>>,
     /// Random numbers after `setseed`.
     pub(crate) seeded: std::cell::Cell<Option<super::seed::Seeded>>,
@@ -62,8 +66,19 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(start: &SessionStart, surroundings: Box<dyn Surroundings>) -> Shared {
+    pub(crate) fn new(
+        start: &SessionStart,
+        surroundings: Box<dyn Surroundings>,
+        written: Arc<TemporaryTotals>,
+    ) -> Shared {
+        let temporary = TemporaryFiles::new(
+            surroundings.temporary_place(),
+            start.process_id,
+            start.interrupt.clone(),
+            written,
+        );
         Shared {
+            temporary: Arc::new(temporary),
             variables: RefCell::new(Variables::new(&start.user, &start.encoding)),
             user: start.user.clone(),
             database: start.database.clone(),
@@ -384,6 +399,12 @@ const OTHERS: &[&str] = &[
 impl System for SessionSystem<'_> {
     fn clock_us(&self) -> i64 {
         self.shared.surroundings.clock_us()
+    }
+
+    fn temporary_files(&self) -> Option<Arc<TemporaryFiles>> {
+        let (limit_kb, log_kb) = self.shared.variables.borrow().temporary;
+        self.shared.temporary.hear(limit_kb, log_kb);
+        Some(self.shared.temporary.clone())
     }
 
     fn random_u64(&self) -> u64 {

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::join::clear;
 use super::measure;
+use super::spill::TupleStore;
 use super::store::{Cursor, Edge, Purpose, Range, RowKey, name_of};
 use super::{Env, Exec, Row};
 use crate::error::{Result, SqlError, SqlState};
@@ -96,14 +97,15 @@ impl<'p> Exec<'p> {
                 let env = Env { row: &visible, outer };
                 if let Some(memo) = memo {
                     let rows = self.memoized(memo, query, &env, &env, usize::MAX)?;
-                    return self.each(&rows, *at, filter.as_ref(), row, outer, next);
+                    return self.each_kept(&rows, *at, filter.as_ref(), row, outer, next);
                 }
-                let mut rows = Vec::new();
-                self.run_query(query, Some(&env), &mut |found| {
-                    rows.push(found);
-                    Ok(true)
-                })?;
-                self.each(&rows, *at, filter.as_ref(), row, outer, next)
+                self.repeating(|| {
+                    self.run_query(query, Some(&env), &mut |found| {
+                        let end = at + found.len();
+                        row.splice(*at..end, found);
+                        if self.holds(filter.as_ref(), &Env { row, outer })? { next(row) } else { Ok(true) }
+                    })
+                })
             }
             Node::Cte { id, at, width, filter } => self.scan_cte(*id, &mut |found| {
                 row[*at..*at + width].clone_from_slice(&found[..*width]);
@@ -121,12 +123,14 @@ impl<'p> Exec<'p> {
             Node::Loop { outer: first, inner, on, left, inner_slots } => {
                 self.run_node(first, row, outer, &mut |row| {
                     let mut matched = false;
-                    let more = self.run_node(inner, row, outer, &mut |row| {
-                        if !self.holds(on.as_ref(), &Env { row, outer })? {
-                            return Ok(true);
-                        }
-                        matched = true;
-                        next(row)
+                    let more = self.repeating(|| {
+                        self.run_node(inner, row, outer, &mut |row| {
+                            if !self.holds(on.as_ref(), &Env { row, outer })? {
+                                return Ok(true);
+                            }
+                            matched = true;
+                            next(row)
+                        })
                     })?;
                     if *left && !matched && more {
                         clear(row, inner_slots);
@@ -161,6 +165,21 @@ impl<'p> Exec<'p> {
         Ok(true)
     }
 
+    fn each_kept(
+        &self,
+        rows: &TupleStore,
+        at: usize,
+        filter: Option<&'p Expr>,
+        row: &mut Row,
+        outer: Option<&Env<'_>>,
+        next: Next<'_>,
+    ) -> Result<bool> {
+        rows.each(|found| {
+            row[at..at + found.len()].clone_from_slice(found);
+            if self.holds(filter, &Env { row, outer })? { next(row) } else { Ok(true) }
+        })
+    }
+
     #[allow(clippy::too_many_arguments, reason = "the parts of the node")]
     fn cached_query(
         &self,
@@ -174,11 +193,15 @@ impl<'p> Exec<'p> {
     ) -> Result<bool> {
         let kept = self.caches.borrow()[cache].rows.clone();
         if let Some(rows) = kept {
-            return self.each(&rows, at, filter, row, outer, next);
+            return self.each_kept(&rows, at, filter, row, outer, next);
         }
-        let (mut rows, mut more) = (Vec::new(), true);
+        // Rows that nobody asks for again are not kept.
+        let keeps = self.repeats.get();
+        let (mut rows, mut more) = (self.kept_rows(), true);
         self.run_query(query, None, &mut |found| {
-            rows.push(found.clone());
+            if keeps {
+                rows.push(found.clone())?;
+            }
             let end = at + found.len();
             row.splice(at..end, found);
             if self.holds(filter, &Env { row, outer })? {
@@ -186,7 +209,7 @@ impl<'p> Exec<'p> {
             }
             Ok(more)
         })?;
-        if more {
+        if more && keeps {
             self.caches.borrow_mut()[cache].rows = Some(std::rc::Rc::new(rows));
         }
         Ok(more)

@@ -24,6 +24,11 @@ pub trait Accumulator: Send {
 
     /// The aggregate over all rows so far; more may be added afterwards (running window frames do).
     fn finish(&self, ctx: &EvalContext<'_>) -> Result<Value>;
+
+    /// Whether it keeps its arguments, all of them.
+    fn collects(&self) -> bool {
+        false
+    }
 }
 
 /// Functions that are defined over a window. [`super::window`] evaluates them.

@@ -26,6 +26,7 @@ pub use statements::{Counted, StatementFigures, Statements};
 pub use status::{HostStatus, LogStatus, MemoryStatus, StatusSnapshot, StatusWriter};
 
 use crate::error::SqlError;
+use crate::temporary::TemporaryTotals;
 
 /// Most workers of a host.
 const WORKERS_MAX: usize = 32;
@@ -55,6 +56,7 @@ pub struct Observed {
     waits: OnceLock<Waits>,
     first_port: OnceLock<u16>,
     statements: Statements,
+    temporary: Arc<TemporaryTotals>,
 }
 
 impl Default for Observed {
@@ -68,6 +70,7 @@ impl Default for Observed {
             waits: OnceLock::new(),
             first_port: OnceLock::new(),
             statements: Statements::default(),
+            temporary: Arc::default(),
         }
     }
 }
@@ -150,6 +153,11 @@ impl Observed {
     pub fn set_first_port(&self, port: u16) {
         // It is told once, when the host starts.
         let _ = self.first_port.set(port);
+    }
+
+    /// Temporary files that have ended.
+    pub fn temporary(&self) -> &Arc<TemporaryTotals> {
+        &self.temporary
     }
 
     /// Counts of statements.

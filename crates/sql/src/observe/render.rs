@@ -14,6 +14,8 @@ pub const NAMES: &[(&str, &str, &str)] = &[
         "Transactions that began in their turn, after conflicts of their session",
     ),
     ("liger_rows_visited_total", "counter", "Rows and index entries that statements have looked at"),
+    ("liger_temporary_files_total", "counter", "Temporary files of statements that have ended"),
+    ("liger_temporary_bytes_total", "counter", "Bytes of those files"),
     (
         "liger_parked_transactions",
         "gauge",
@@ -75,6 +77,8 @@ impl Observed {
         }
         out.put("liger_turns_total", &[], self.turns());
         out.put("liger_rows_visited_total", &[], self.rows_visited());
+        out.put("liger_temporary_files_total", &[], self.temporary.files());
+        out.put("liger_temporary_bytes_total", &[], self.temporary.bytes());
         out.put("liger_parked_transactions", &[], snapshot.parked);
         let [moved_in, moved_out, shared] = snapshot.moves;
         out.put("liger_moves_total", &[("direction", &"in")], moved_in);

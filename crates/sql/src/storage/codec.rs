@@ -43,6 +43,18 @@ pub fn read(bytes: &[u8]) -> Result<Value> {
     if reader.at == bytes.len() { Ok(value) } else { Err(damaged("a value's end")) }
 }
 
+/// Appends the values that are written one after the other in these bytes.
+///
+/// # Errors
+/// If they are damaged.
+pub fn read_all(bytes: &[u8], out: &mut Vec<Value>) -> Result<()> {
+    let mut reader = Reader { bytes, at: 0, depth: 0 };
+    while reader.at < bytes.len() {
+        out.push(reader.value()?);
+    }
+    Ok(())
+}
+
 /// A text of these bytes.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! What evaluation may see besides its arguments: settings of the session, times, and the system behind it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::datetime::date_style::DateStyle;
 use super::datetime::interval_style::IntervalStyle;
@@ -9,6 +10,7 @@ use super::{BuiltinTypes, Oid, TypeInfo, Types, oid};
 use crate::encoding::{self, Encoding};
 use crate::error::{Result, SqlError};
 use crate::missing;
+use crate::temporary::{KILOBYTE, TemporaryFiles};
 
 /// Settings of a session that change what expressions give.
 #[derive(Clone, Debug)]
@@ -27,6 +29,17 @@ pub struct Settings {
     pub extra_float_digits: i32,
     /// `client_encoding`: of texts in binary values, which come from the client or go to it.
     pub client_encoding: &'static Encoding,
+    /// `work_mem`, in bytes: what a sort takes in memory.
+    pub work_mem: usize,
+    /// `hash_mem_multiplier`: how many times as much a hash table takes.
+    pub hash_mem_multiplier: f64,
+}
+
+impl Settings {
+    /// Bytes that a hash table takes in memory.
+    pub fn hash_mem(&self) -> usize {
+        (self.work_mem as f64 * self.hash_mem_multiplier) as usize
+    }
 }
 
 impl Default for Settings {
@@ -39,6 +52,8 @@ impl Default for Settings {
             bytea_escape: false,
             extra_float_digits: 1,
             client_encoding: encoding::utf8(),
+            work_mem: 4096 * KILOBYTE,
+            hash_mem_multiplier: 2.0,
         }
     }
 }
@@ -100,6 +115,11 @@ pub trait System {
     /// The rows of a relation that the system makes (`pg_class` and its kin).
     fn relation_rows(&self, _relation: Oid) -> Result<Vec<Vec<Value>>> {
         Ok(Vec::new())
+    }
+
+    /// Where statements put what they cannot hold in memory; without one they hold all of it.
+    fn temporary_files(&self) -> Option<Arc<TemporaryFiles>> {
+        None
     }
 
     /// Whether [`System::call`] or [`System::call_set`] knows this function.

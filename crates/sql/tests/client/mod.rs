@@ -9,13 +9,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use liger_fabric::disk::TemporaryDirectory;
 use liger_sql::exec::Surroundings;
+use liger_sql::panics::is_caught;
 use liger_sql::session::{
     Activity, Client, ColumnDescription, CopyInput, CopyShape, Format, Formats, Interrupt, InterruptReason,
     Notification, ServerView, Session, SessionStart, Sink,
 };
+use liger_sql::temporary::TemporaryPlace;
 use liger_sql::types::text;
 use liger_sql::{EvalContext, SqlError, Value};
+
+/// A place for temporary files.
+pub fn temporary_place() -> Arc<dyn TemporaryPlace> {
+    let path = std::env::temp_dir().join("liger-tests");
+    Arc::new(TemporaryDirectory::open(&path, "of-tests.").expect("there is a directory for temporary files"))
+}
 
 /// A clock that stands, numbers that are no better than counted, and a client and a server that nobody needs.
 pub struct Fixed;
@@ -29,6 +38,28 @@ impl Surroundings for Fixed {
 
     fn random_u64(&self) -> u64 {
         COUNTED.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+
+    fn temporary_place(&self) -> Arc<dyn TemporaryPlace> {
+        temporary_place()
+    }
+}
+
+/// Its random numbers are a fault of the server.
+pub struct Faulty;
+
+impl Surroundings for Faulty {
+    fn clock_us(&self) -> i64 {
+        Fixed.clock_us()
+    }
+
+    fn random_u64(&self) -> u64 {
+        assert!(is_caught(), "the host would end");
+        panic!("on purpose");
+    }
+
+    fn temporary_place(&self) -> Arc<dyn TemporaryPlace> {
+        temporary_place()
     }
 }
 
@@ -201,7 +232,8 @@ pub fn answer(session: &mut dyn Session, sql: &str) -> Vec<String> {
     printed.lines
 }
 
-fn ask(session: &mut dyn Session, sql: &str) -> (Printed, Option<SqlError>) {
+/// What a session prints for a text, and its error.
+pub fn ask(session: &mut dyn Session, sql: &str) -> (Printed, Option<SqlError>) {
     let mut printed = Printed::default();
     let error = session.simple(sql, &mut printed).err();
     printed.tags.retain(|tag| !tag.starts_with("COPY"));

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use liger_sql::exec::{EngineDatabase, Surroundings};
 use liger_sql::session::{Database, Interrupt, Session, SessionStart};
+use liger_sql::temporary::TemporaryPlace;
 
-use crate::client::{Printed, start};
+use crate::client::{Printed, start, temporary_place};
 use crate::databases::with_hosts;
 
 /// A session.
@@ -25,6 +26,10 @@ impl Surroundings for Ticking {
 
     fn random_u64(&self) -> u64 {
         self.clock_us() as u64
+    }
+
+    fn temporary_place(&self) -> Arc<dyn TemporaryPlace> {
+        temporary_place()
     }
 }
 

@@ -14,6 +14,7 @@ use crate::catalog::object::{Index, Indexed, Materialized, Object, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
 use crate::exec::session::LocalSession;
+use crate::exec::spill::{Space, TupleStore};
 use crate::exec::store::{Cursor, Found, Purpose, Range, Store, Tolerated, lost};
 use crate::exec::{Row, system_tables};
 use crate::parse::ast::{self, AlterColumn, AlterTable, Ident, ObjectKind, Path, Statement};
@@ -73,17 +74,17 @@ impl<S: Store> LocalSession<S> {
         }
         self.may_run(&plan)?;
         self.store.create(Object::Table(table.clone()))?;
-        let (rows, count) = self.rows_of(&plan, &[], None)?;
-        self.put_all(&Arc::new(table), rows)?;
+        let (rows, count) = self.rows_of(&plan, &[])?;
+        self.put_all(&Arc::new(table), &rows)?;
         Ok(format!("SELECT {count}"))
     }
 
     /// Puts rows into a table that has no others.
-    pub(super) fn put_all(&self, table: &Arc<Table>, rows: Vec<Row>) -> Result<()> {
-        for row in rows {
+    pub(super) fn put_all(&self, table: &Arc<Table>, rows: &TupleStore) -> Result<()> {
+        rows.each(|row| {
             self.start.interrupt.check()?;
-            self.store.insert(table, &row, Tolerated::None)?;
-        }
+            self.store.insert(table, row, Tolerated::None).map(|_| true)
+        })?;
         Ok(())
     }
 
@@ -97,8 +98,8 @@ impl<S: Store> LocalSession<S> {
         let (table, it) = self.refreshed(path)?;
         if !concurrently {
             self.store.lock(&[table.oid], false)?;
-            let rows = if with_data { self.rows_now(&table, &it)? } else { Vec::new() };
-            return self.replace_rows(&table, it, rows, with_data);
+            let rows = if with_data { self.rows_now(&table, &it)? } else { TupleStore::none() };
+            return self.replace_rows(&table, it, &rows, with_data);
         }
         let message = match () {
             () if !it.populated => "CONCURRENTLY cannot be used when the materialized view is not populated",
@@ -121,7 +122,7 @@ impl<S: Store> LocalSession<S> {
             return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).hint(hint));
         }
         let rows = self.rows_now(&table, &it)?;
-        self.change_rows(&table, rows)
+        self.change_rows(&table, &rows)
     }
 
     /// The materialized view of a name, which the role may refresh.
@@ -148,12 +149,12 @@ impl<S: Store> LocalSession<S> {
     }
 
     /// The rows that the query gives now.
-    fn rows_now(&mut self, table: &Table, it: &Materialized) -> Result<Vec<Row>> {
+    fn rows_now(&mut self, table: &Table, it: &Materialized) -> Result<TupleStore> {
         let mut parsed = crate::parse::parse(&it.query.sql)?;
         let Some(parsed) = parsed.pop() else { return Err(lost(table.oid)) };
         let (plan, _) =
             self.plan_as(table.owner, &parsed.statement, Vec::new()).map_err(SqlError::nowhere)?;
-        Ok(self.rows_of(&plan, &[], None)?.0)
+        Ok(self.rows_of(&plan, &[])?.0)
     }
 
     /// Gives a materialized view these rows and no others.
@@ -161,7 +162,7 @@ impl<S: Store> LocalSession<S> {
         &self,
         table: &Arc<Table>,
         it: Materialized,
-        rows: Vec<Row>,
+        rows: &TupleStore,
         populated: bool,
     ) -> Result<()> {
         self.store.truncate(table)?;
@@ -186,7 +187,7 @@ impl<S: Store> LocalSession<S> {
     }
 
     /// Takes out the rows that are not among these, and puts in those that are not there.
-    fn change_rows(&self, table: &Arc<Table>, rows: Vec<Row>) -> Result<()> {
+    fn change_rows(&self, table: &Arc<Table>, rows: &TupleStore) -> Result<()> {
         let mut there: BTreeMap<Vec<u8>, Vec<Found>> = BTreeMap::new();
         let mut cursor = Cursor::default();
         while !cursor.done {
@@ -195,22 +196,24 @@ impl<S: Store> LocalSession<S> {
                 there.entry(exact(&row.values)?).or_default().push(row);
             }
         }
-        let (mut new, mut seen) = (Vec::new(), BTreeSet::new());
-        for row in rows {
+        let mut new = self.with_context(|ctx, _| Ok(TupleStore::new(Space::of(&ctx))))?;
+        let mut seen = BTreeSet::new();
+        rows.each(|row| {
             self.start.interrupt.check()?;
-            let form = exact(&row)?;
+            let form = exact(row)?;
             if !row.iter().any(Value::is_null) && !seen.insert(form.clone()) {
-                return Err(self.twice(table, row));
+                return Err(self.twice(table, row.clone()));
             }
             if there.get_mut(&form).and_then(Vec::pop).is_none() {
-                new.push(row);
+                new.push(row.clone())?;
             }
-        }
+            Ok(true)
+        })?;
         for row in there.into_values().flatten() {
             self.start.interrupt.check()?;
             self.store.delete(table, &row)?;
         }
-        self.put_all(table, new)
+        self.put_all(table, &new)
     }
 
     #[cold]

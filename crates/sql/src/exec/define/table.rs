@@ -376,8 +376,8 @@ impl<S: Store> LocalSession<S> {
         if !with_data {
             return Ok("CREATE TABLE AS".to_string());
         }
-        let (rows, count) = self.rows_of(&plan, &[], None)?;
-        self.put_all(&Arc::new(table), rows)?;
+        let (rows, count) = self.rows_of(&plan, &[])?;
+        self.put_all(&Arc::new(table), &rows)?;
         Ok(format!("SELECT {count}"))
     }
 

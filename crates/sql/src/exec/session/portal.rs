@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::Row;
 use crate::exec::session::LocalSession;
+use crate::exec::spill::TupleStore;
 use crate::exec::store::Store;
 use crate::observe::Counted;
 use crate::parse::ast::{self, FetchCount, Ident, LockStrength, Statement};
@@ -62,7 +62,7 @@ pub(crate) struct Portal {
     pub(crate) parameters: Arc<[Value]>,
     pub(crate) formats: Arc<[u8]>,
     /// Rows that were made and how many of them were fetched.
-    pub(crate) rows: Option<(Arc<Vec<Row>>, usize)>,
+    pub(crate) rows: Option<(Arc<TupleStore>, usize)>,
     pub(crate) columns: Vec<OutColumn>,
     pub(crate) done: bool,
     pub(crate) hold: bool,
@@ -179,7 +179,7 @@ impl<S: Store> LocalSession<S> {
         }
         let (hold, forward) = (*hold, *scroll == Some(false));
         let columns = plan.columns().unwrap_or_default().to_vec();
-        let (rows, _) = self.rows_of(&plan, &values, None)?;
+        let (rows, _) = self.rows_of(&plan, &values)?;
         let described = self.described(&columns);
         let prepared = Prepared {
             sql: text.trim().into(),
@@ -220,7 +220,7 @@ impl<S: Store> LocalSession<S> {
             let (prepared, parameters) = (portal.prepared.clone(), portal.parameters.clone());
             self.ensure_open()?;
             let plan = self.plan_of(&prepared)?;
-            let rows = self.rows_of(&plan, &parameters, None)?.0;
+            let rows = self.rows_of(&plan, &parameters)?.0;
             let portal = self.cursor(name)?;
             portal.columns = plan.columns().unwrap_or_default().to_vec();
             portal.rows = Some((Arc::new(rows), 0));
@@ -262,8 +262,10 @@ impl<S: Store> LocalSession<S> {
         let number = picked.len();
         if !moved {
             sink.columns(&self.described(&columns), Formats::default())?;
-            let mut picked = picked.iter().map(|at| &rows[*at as usize]);
-            self.with_context(|ctx, _| picked.try_for_each(|row| self.give(&ctx, row, sink)))?;
+            let mut reading = rows.reading();
+            self.with_context(|ctx, _| {
+                picked.iter().try_for_each(|at| self.give(&ctx, reading.row(*at as usize)?, sink))
+            })?;
         }
         Ok(format!("{} {number}", if moved { "MOVE" } else { "FETCH" }))
     }
@@ -294,8 +296,10 @@ impl<S: Store> LocalSession<S> {
         let plan = self.plan_of(&prepared)?;
         if self.portals[name].rows.is_none() {
             let parameters = self.portals[name].parameters.clone();
-            let made =
-                if self.portals[name].done { Vec::new() } else { self.rows_of(&plan, &parameters, None)?.0 };
+            let made = match self.portals[name].done {
+                true => TupleStore::none(),
+                false => self.rows_of(&plan, &parameters)?.0,
+            };
             if let Some(portal) = self.portals.get_mut(name) {
                 portal.rows = Some((Arc::new(made), 0));
             }
@@ -307,7 +311,8 @@ impl<S: Store> LocalSession<S> {
             sink.columns(columns, Formats(&formats))?;
         }
         self.with_context(|ctx, _| {
-            rows[from..from + count].iter().try_for_each(|row| self.give(&ctx, row, sink))
+            let mut reading = rows.reading();
+            (from..from + count).try_for_each(|at| self.give(&ctx, reading.row(at)?, sink))
         })?;
         if let Some(portal) = self.portals.get_mut(name) {
             portal.rows = Some((rows.clone(), from + count));

@@ -6,6 +6,7 @@ use crate::catalog::object::Object;
 use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::exec::measure::Meter;
 use crate::exec::session::LocalSession;
+use crate::exec::spill::{Space, TupleStore};
 use crate::exec::store::Store;
 use crate::exec::{Emit, Env, Exec, Row};
 use crate::func::CastContext;
@@ -199,23 +200,18 @@ impl<S: Store> LocalSession<S> {
             let sizes = (plan.caches, plan.ctes);
             let exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);
             // What changes rows gives its own when all that it does is done.
-            let (mut rows, mut kept, keeps) = (0, Vec::new(), plan.changes_rows());
+            let (mut rows, mut kept, keeps) = (0, TupleStore::new(Space::of(&ctx)), plan.changes_rows());
             let mut give = |row: Row| {
                 self.shared.advisory.may_start_over.set(false);
                 self.give(&ctx, &row, sink)
             };
             let changed = exec.run(plan, &mut |row| {
                 rows += 1;
-                if keeps {
-                    kept.push(row)
-                } else {
-                    give(row)?
-                }
-                Ok(true)
+                if keeps { kept.push(row) } else { give(row) }.map(|()| true)
             })?;
             self.start.interrupt.check()?; // a session may have ended itself
             let waiting = exec.check_constraints(&|constraint| self.is_deferred(constraint))?;
-            kept.into_iter().try_for_each(give)?;
+            kept.each_owned(|row| give(row).map(|()| true))?;
             Ok((changed.unwrap_or(rows), waiting))
         })?;
         self.waiting.extend(waiting);
@@ -228,26 +224,33 @@ impl<S: Store> LocalSession<S> {
         &mut self,
         plan: &PlannedStatement,
         parameters: &[Value],
+    ) -> Result<(TupleStore, u64)> {
+        let mut rows = self.with_context(|ctx, _| Ok(TupleStore::new(Space::of(&ctx))))?;
+        let changed = self.run_into(plan, parameters, None, &mut |row| rows.push(row).map(|()| true))?;
+        let count = changed.unwrap_or(rows.len() as u64);
+        Ok((rows, count))
+    }
+
+    /// Runs a plan, whose rows do not go to the client; how many rows it changed, if it changes rows.
+    pub(crate) fn run_into(
+        &mut self,
+        plan: &PlannedStatement,
+        parameters: &[Value],
         meter: Option<Rc<Meter>>,
-    ) -> Result<(Vec<Row>, u64)> {
+        take: Emit<'_>,
+    ) -> Result<Option<u64>> {
         self.may_run(plan)?;
         self.has_asked = true;
-        let (rows, count, waiting) = self.with_context(|ctx, path| {
+        let (changed, waiting) = self.with_context(|ctx, path| {
             let sizes = (plan.caches, plan.ctes);
             let mut exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);
             exec.meter = meter;
-            let mut rows = Vec::new();
-            let changed = exec.run(plan, &mut |row| {
-                rows.push(row);
-                Ok(true)
-            })?;
+            let changed = exec.run(plan, take)?;
             self.start.interrupt.check()?;
-            let waiting = exec.check_constraints(&|constraint| self.is_deferred(constraint))?;
-            let count = changed.unwrap_or(rows.len() as u64);
-            Ok((rows, count, waiting))
+            Ok((changed, exec.check_constraints(&|constraint| self.is_deferred(constraint))?))
         })?;
         self.waiting.extend(waiting);
-        Ok((rows, count))
+        Ok(changed)
     }
 
     pub(super) fn tell(&self, notice: SqlError) {

@@ -14,10 +14,11 @@ use std::sync::Arc;
 use crate::encoding::{self, ClientEncoding};
 use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::session::Timeouts;
+use crate::temporary::KILOBYTE;
 use crate::types::context::Settings;
 use crate::types::datetime::date_style::DateStyle;
 use crate::types::datetime::interval_style::IntervalStyle;
-pub(crate) use values::milliseconds;
+pub(crate) use values::{kilobytes, milliseconds};
 
 const SESSION_ROLE: &str = "session_authorization";
 
@@ -38,6 +39,8 @@ pub(crate) struct Variables {
     pub(crate) eval: Arc<Settings>,
     pub(crate) search_path: Arc<[String]>,
     pub(crate) timeouts: Timeouts,
+    /// `temp_file_limit` and `log_temp_files`, in kilobytes.
+    pub(crate) temporary: (i64, i64),
     /// Where `client_encoding` is told.
     encoding: Arc<ClientEncoding>,
     user: String,
@@ -92,6 +95,7 @@ impl Variables {
             eval: Arc::new(Settings::default()),
             search_path: Arc::default(),
             timeouts: Timeouts::default(),
+            temporary: (-1, -1),
             encoding: encoding.clone(),
             user: user.to_string(),
             role: None,
@@ -315,6 +319,10 @@ impl Variables {
             "statement_timeout",
             "idle_session_timeout",
             "idle_in_transaction_session_timeout",
+            "work_mem",
+            "hash_mem_multiplier",
+            "temp_file_limit",
+            "log_temp_files",
         ];
         applied.iter().for_each(|name| self.apply(name));
     }
@@ -340,6 +348,12 @@ impl Variables {
             "IntervalStyle" => eval.interval_style = IntervalStyle::named(&value),
             "bytea_output" => eval.bytea_escape = value == "escape",
             "extra_float_digits" => eval.extra_float_digits = value.parse().unwrap_or(1),
+            "work_mem" => eval.work_mem = kilobytes(&value).unwrap_or(64) as usize * KILOBYTE,
+            "hash_mem_multiplier" => eval.hash_mem_multiplier = value.parse().unwrap_or(1.0),
+            "temp_file_limit" | "log_temp_files" => {
+                let of = |name| kilobytes(value_in(&self.values, name).unwrap_or_default()).unwrap_or(-1);
+                self.temporary = (of("temp_file_limit"), of("log_temp_files"));
+            }
             "standard_conforming_strings" => self.plain_escapes = value == "off",
             "search_path" => self.search_path = schemas_of(&value, self.current_role(&self.user)),
             "statement_timeout" => self.timeouts.statement_ms = milliseconds(&value).unwrap_or(0),

@@ -141,6 +141,8 @@ pub(super) fn activity(observed: &Observed) -> Vec<Row> {
             "log_lag_seconds",
             "checkpoint_age_seconds",
             "troubles",
+            "temporary_files",
+            "temporary_bytes",
         ],
     );
     let snapshot = observed.snapshot();
@@ -161,6 +163,8 @@ pub(super) fn activity(observed: &Observed) -> Vec<Row> {
         log.map_or(Value::Null, |log| Value::Float8(log.lag_seconds)),
         log.map_or(Value::Null, |log| Value::Float8(log.checkpoint_age_seconds)),
         if troubles.is_empty() { Value::Null } else { Value::text(troubles) },
+        big(observed.temporary().files()),
+        big(observed.temporary().bytes()),
     ])]
 }
 

@@ -260,6 +260,10 @@ enum Joined {
 }
 
 impl Accumulator for Joined {
+    fn collects(&self) -> bool {
+        true
+    }
+
     fn add(&mut self, _: &EvalContext<'_>, arguments: &[Value]) -> Result<()> {
         match (&mut *self, &arguments[0], &arguments[1]) {
             (_, Value::Null, _) => {}
@@ -294,6 +298,10 @@ struct Collected {
 }
 
 impl Accumulator for Collected {
+    fn collects(&self) -> bool {
+        true
+    }
+
     fn add(&mut self, _: &EvalContext<'_>, arguments: &[Value]) -> Result<()> {
         self.values.get_or_insert_default().push(arguments[0].clone());
         Ok(())
@@ -336,6 +344,10 @@ struct JsonList {
 }
 
 impl Accumulator for JsonList {
+    fn collects(&self) -> bool {
+        true
+    }
+
     fn add(&mut self, ctx: &EvalContext<'_>, arguments: &[Value]) -> Result<()> {
         let ty = argument(ctx, 0);
         let values = self.values.get_or_insert_default();
@@ -366,6 +378,10 @@ struct JsonMembers {
 }
 
 impl Accumulator for JsonMembers {
+    fn collects(&self) -> bool {
+        true
+    }
+
     fn add(&mut self, ctx: &EvalContext<'_>, arguments: &[Value]) -> Result<()> {
         let name = match &arguments[0] {
             Value::Null => {

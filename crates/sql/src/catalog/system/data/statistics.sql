@@ -54,14 +54,16 @@ select d.oid as datid, d.datname,
   coalesce(case when d.oid > 0 then p.committed end, 0)::int8 as xact_commit,
   coalesce(case when d.oid > 0 then p.rolled_back end, 0)::int8 as xact_rollback, 0::int8 as blks_read,
   0::int8 as blks_hit, 0::int8 as tup_returned, 0::int8 as tup_fetched, 0::int8 as tup_inserted,
-  0::int8 as tup_updated, 0::int8 as tup_deleted, 0::int8 as conflicts, 0::int8 as temp_files,
-  0::int8 as temp_bytes, 0::int8 as deadlocks, null::int8 as checksum_failures,
+  0::int8 as tup_updated, 0::int8 as tup_deleted, 0::int8 as conflicts,
+  coalesce(case when d.oid > 0 then p.temporary_files end, 0)::int8 as temp_files,
+  coalesce(case when d.oid > 0 then p.temporary_bytes end, 0)::int8 as temp_bytes, 0::int8 as deadlocks, null::int8 as checksum_failures,
   null::timestamptz as checksum_last_failure, 0::float8 as blk_read_time, 0::float8 as blk_write_time,
   0::float8 as session_time, 0::float8 as active_time, 0::float8 as idle_in_transaction_time, 0::int8 as sessions,
   0::int8 as sessions_abandoned, 0::int8 as sessions_fatal, 0::int8 as sessions_killed,
   pg_catalog.pg_postmaster_start_time() as stats_reset
 from (select 0::oid as oid, null::name as datname union all select oid, datname from pg_catalog.pg_database) d
-  cross join (select sum(committed) as committed, sum(rolled_back) as rolled_back from pg_catalog.pod_activity) p;
+  cross join (select sum(committed) as committed, sum(rolled_back) as rolled_back,
+    sum(temporary_files) as temporary_files, sum(temporary_bytes) as temporary_bytes from pg_catalog.pod_activity) p;
 
 -- pg_catalog.pg_stat_archiver
 select 0::int8 as archived_count, null::text as last_archived_wal, null::timestamptz as last_archived_time,

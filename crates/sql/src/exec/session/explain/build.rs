@@ -8,7 +8,8 @@
 use super::estimate::{PER_CHECK, PER_ROW, constant, width_of};
 use super::print::{Prop, text};
 use super::semi::Semi;
-use crate::exec::measure::{BODY, DISTINCT, GROUPED, address};
+use crate::exec::aggregate::is_ordered;
+use crate::exec::measure::{BODY, COMBINED, DISTINCT, GROUPED, SORTED, address};
 use crate::exec::rows;
 use crate::exec::session::explain::Context;
 use crate::exec::system_tables::deparse::direction;
@@ -44,6 +45,8 @@ pub(super) struct Item {
     pub(super) measured: Option<(usize, usize)>,
     /// It is a node of the plan, and not a part of a query.
     pub(super) own: bool,
+    /// By what it is noted how it sorts or hashes.
+    pub(super) noted: Option<usize>,
     /// The nodes whose conditions drop rows.
     pub(super) dropping: Vec<(usize, usize)>,
     pub(super) children: Vec<Item>,
@@ -210,7 +213,11 @@ impl<'a> Builder<'a> {
                 let (rows, width) = (rows.len() as f64, width_of(query));
                 Item { kind, title, about, rows, width, cost: rows * PER_ROW, ..Item::default() }
             }
-            Body::Set { kind, all, left, right, .. } => self.set(*kind, *all, left, right),
+            Body::Set { kind, all, left, right, .. } => {
+                let mut item = self.set(*kind, *all, left, right);
+                item.noted = (item.kind == "Aggregate").then(|| address(query) + COMBINED);
+                item
+            }
         };
         item.width = width_of(query);
         if !rows::order_of(query).is_empty() {
@@ -222,6 +229,7 @@ impl<'a> Builder<'a> {
             item = self.over("Sort", "Sort", item);
             item.measured = of_query(if distinct { DISTINCT } else { BODY });
             item.details.push(("Sort Key", Prop::List(keys)));
+            item.noted = Some(address(query) + SORTED);
             (item.startup, item.cost) = (cost + sorting, cost + sorting + rows * PER_CHECK);
         }
         if let Body::Select(select) = &query.body {
@@ -262,12 +270,20 @@ impl<'a> Builder<'a> {
                     set.iter().map(|at| self.shown_expr(&group.keys[*at].0, group.keys[*at].1)).collect()
                 })
                 .collect();
-            let (kind, strategy) = match (group.keys.is_empty(), group.sets.len()) {
-                (true, _) => ("Aggregate", "Plain"),
-                (false, _) if group.sets.iter().any(Vec::is_empty) => ("MixedAggregate", "Mixed"),
-                (false, _) => ("HashAggregate", "Hashed"),
+            let is_sorted = group.aggregates.iter().any(is_ordered);
+            let (kind, strategy) = match group.keys.is_empty() {
+                true => ("Aggregate", "Plain"),
+                false if is_sorted => ("GroupAggregate", "Sorted"),
+                false if group.sets.iter().any(Vec::is_empty) => ("MixedAggregate", "Mixed"),
+                false => ("HashAggregate", "Hashed"),
             };
             let rows = item.rows;
+            if kind == "GroupAggregate" {
+                item = self.over("Sort", "Sort", item);
+                item.details.push(("Sort Key", Prop::List(lists[0].clone())));
+                item.noted = Some(address(group) + SORTED);
+                item.startup = item.cost;
+            }
             item = self.over("Aggregate", kind, item);
             item.about = vec![("Strategy", text(strategy)), ("Partial Mode", text("Simple"))];
             let named = |keys: Vec<String>| match keys.is_empty() {
@@ -285,6 +301,7 @@ impl<'a> Builder<'a> {
             item.startup = item.cost;
             item.cost += item.rows * PER_ROW;
             item.measured = of_query(GROUPED);
+            item.noted = matches!(strategy, "Hashed" | "Mixed").then(|| address(query) + GROUPED);
             self.condition(&mut item, "Filter", select.having.as_ref(), true);
         }
         let mut sorted = None;
@@ -303,6 +320,7 @@ impl<'a> Builder<'a> {
             if !keys.is_empty() {
                 item = self.over("Sort", "Sort", item);
                 item.details.push(("Sort Key", Prop::List(keys)));
+                item.noted = Some(address(call) + SORTED);
                 item.startup = item.cost;
             }
             item = self.over("WindowAgg", "WindowAgg", item);
@@ -322,6 +340,7 @@ impl<'a> Builder<'a> {
             item.rows = (item.rows / 2.0).max(1.0);
             item.startup = item.cost;
             item.measured = of_query(DISTINCT);
+            item.noted = Some(address(query) + DISTINCT);
         }
         let targets: Vec<&'a Expr> = select.targets.iter().collect();
         self.subplans(&mut item, &targets);

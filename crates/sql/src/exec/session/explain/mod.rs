@@ -1,20 +1,21 @@
 //! EXPLAIN, and what its options mean.
 //!
 //! * `build`: statements and queries as nodes with PostgreSQL's names; `nodes`, `scans`: those of a FROM;
-//!   `conditions`: what they test; `semi`: those that are joins; `estimate`: rows, widths. `print`: formats
-//!   that programs read.
+//!   `conditions`: what they test; `notes`: how they sort and hash; `semi`: those that are joins; `estimate`:
+//!   rows, widths. `print`: formats that programs read.
 //!
 //! 1. Conditions and keys are printed by the same way as definitions (system_tables/deparse).
 //! 2. What ANALYZE shows was counted: rows and loops by node, rows that a condition dropped, and times by a
 //!    clock that is looked at whenever control passes between nodes. What a query does behind its FROM has
 //!    one time, that of the query. Nodes that nothing counts show no actual figures.
-//! 3. `COHERENCE` is Liger's own: what each node does to shared memory. BUFFERS and WAL count nothing, and
-//!    show nothing; there are no settings that a plan depends on.
+//! 3. `COHERENCE` is Liger's own: what each node does to shared memory. BUFFERS shows temporary files, of the
+//!    whole statement; WAL counts nothing, and shows nothing; there are no settings that a plan depends on.
 
 mod build;
 mod conditions;
 mod estimate;
 mod nodes;
+mod notes;
 mod print;
 mod scans;
 mod semi;
@@ -48,6 +49,7 @@ struct Options {
     timing: bool,
     summary: bool,
     coherence: bool,
+    buffers: bool,
     format: Format,
 }
 
@@ -102,6 +104,7 @@ impl Options {
                 "timing" => timing = Some(on),
                 "summary" => summary = Some(on),
                 "coherence" => read.coherence = on,
+                "buffers" => read.buffers = on,
                 _ => {}
             }
             if on && matches!(name.as_str(), "wal" | "timing" | "coherence") {
@@ -269,6 +272,7 @@ impl Shown<'_> {
                 _ => {}
             }
         }
+        lines.extend(notes::line(item, self.meter).map(|line| format!("{details}{line}")));
         if let Some(spent) = self.spent(item).filter(|spent| spent.loops > 0)
             && let Some((name, rows)) = self.removed(item, &spent)
         {
@@ -305,6 +309,7 @@ impl Shown<'_> {
             group.push(("Actual Loops", number(spent.loops)));
         }
         group.extend(item.details.iter().cloned());
+        group.extend(notes::group(item, self.meter));
         if let Some(spent) = spent {
             group.extend(self.removed(item, &spent).map(|(name, rows)| (name, number(rows))));
             if self.options.coherence && item.own {
@@ -348,16 +353,19 @@ impl<S: Store> LocalSession<S> {
         let (plan, _) = self.plan(statement, types)?;
         self.may_run(&plan)?;
         let planned = self.shared.surroundings.clock_us();
-        let mut meter = None;
+        let (mut meter, before) = (None, self.shared.temporary.traffic());
         if options.analyze {
             let new = Rc::new(Meter::new(&self.store, options.timing));
-            self.rows_of(&plan, &values, Some(new.clone()))?;
+            self.run_into(&plan, &values, Some(new.clone()), &mut |_| Ok(true))?;
             new.end(&self.store);
             meter = Some(new);
         }
         let ended = self.shared.surroundings.clock_us();
         let times = [planned - begun, ended - planned];
-        let lines = self.explained(&plan, &options, meter.as_deref(), times)?;
+        let after = self.shared.temporary.traffic();
+        let pages = notes::pages([after[0] - before[0], after[1] - before[1]]);
+        let pages = (options.buffers && options.analyze).then_some(pages);
+        let lines = self.explained(&plan, &options, (meter.as_deref(), pages), times)?;
         let ty = match options.format {
             Format::Json => oid::JSON,
             // There is no type xml.
@@ -375,7 +383,7 @@ impl<S: Store> LocalSession<S> {
         &self,
         plan: &PlannedStatement,
         options: &Options,
-        meter: Option<&Meter>,
+        (meter, pages): (Option<&Meter>, Option<[u64; 2]>),
         [planning, execution]: [i64; 2],
     ) -> Result<Vec<String>> {
         let item = self.with_system(|ctx, system| {
@@ -401,13 +409,24 @@ impl<S: Store> LocalSession<S> {
         if options.format == Format::Text {
             let mut lines = Vec::new();
             shown.lines(&item, 0, &mut lines);
+            if let Some([read, written]) = pages.filter(|pages| *pages != [0, 0]) {
+                // As PostgreSQL has it: with the topmost node, whose figures are those of all.
+                let at = lines.iter().position(|line| line.contains("->")).unwrap_or(lines.len());
+                lines.insert(at, format!("  Buffers: temp read={read} written={written}"));
+            }
             lines.extend(coherence.map(|traffic| format!("Coherence: {}", words(&traffic))));
             for (name, us, _) in times.into_iter().filter(|(.., wanted)| *wanted) {
                 lines.push(format!("{name}: {} ms", milliseconds(us as f64)));
             }
             return Ok(lines);
         }
-        let mut query: Group = vec![("Plan", Prop::Group(shown.group(&item)))];
+        let mut plan = shown.group(&item);
+        if let Some([read, written]) = pages {
+            let at = plan.iter().position(|(name, _)| *name == "Plans").unwrap_or(plan.len());
+            let pages = [("Temp Read Blocks", number(read)), ("Temp Written Blocks", number(written))];
+            plan.splice(at..at, pages);
+        }
+        let mut query: Group = vec![("Plan", Prop::Group(plan))];
         query.extend(coherence.map(|traffic| ("Coherence", Prop::Group(group(&traffic)))));
         for (name, us, wanted) in times {
             query.extend(wanted.then(|| (name, number(milliseconds(us as f64)))));

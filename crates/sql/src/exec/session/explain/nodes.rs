@@ -3,7 +3,7 @@
 use super::build::{Builder, Item};
 use super::estimate::{PER_CHECK, PER_ROW};
 use super::print::{Prop, text};
-use crate::exec::measure::address;
+use crate::exec::measure::{TABLE, address};
 use crate::func::quote_ident;
 use crate::plan::{HashKind, Node};
 use crate::tree::{Body, Expr, Query, SetCall};
@@ -94,7 +94,8 @@ impl<'a> Builder<'a> {
         };
         let (outer, inner) = (self.node(&join.outer), self.node(&join.inner));
         self.own = None;
-        let inner = Item { startup: inner.cost, ..self.over("Hash", "Hash", inner) };
+        let noted = Some(address(join) + TABLE);
+        let inner = Item { startup: inner.cost, noted, ..self.over("Hash", "Hash", inner) };
         let rows = match join.keys.is_empty() {
             true => outer.rows * inner.rows,
             false => outer.rows.max(inner.rows),

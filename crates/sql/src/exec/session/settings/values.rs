@@ -206,6 +206,20 @@ pub(crate) fn milliseconds(value: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
+/// An amount of memory in kilobytes, as it was kept.
+pub(crate) fn kilobytes(value: &str) -> Option<i64> {
+    let digits = value.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(value.len());
+    let number: i64 = value[..digits].parse().ok()?;
+    let unit = match value[digits..].trim() {
+        "" | "kB" => 1,
+        "MB" => 1 << 10,
+        "GB" => 1 << 20,
+        "TB" => 1 << 30,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
 /// The zone that a value of `TimeZone` means, and how that is called.
 pub(super) fn zone(value: &str) -> Option<(String, jiff::tz::TimeZone)> {
     let plain = value.trim();
