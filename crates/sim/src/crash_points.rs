@@ -82,8 +82,9 @@ impl Operation {
     }
 
     fn rows(&self, seed: u64) -> RowsRun {
-        let Self { keys, plain, .. } = *self;
-        RowsRun { hosts: HOSTS, workers: 1, keys, plain, budget_rows: 400, ..RowsRun::from_seed(seed) }
+        let Self { keys, plain, ring_bytes, .. } = *self;
+        let run = RowsRun { hosts: HOSTS, workers: 1, budget_rows: 400, ..RowsRun::from_seed(seed) };
+        RowsRun { keys, plain, ring_bytes, ..run }
     }
 
     /// The same, as hosts play it that keep their tables in `M`.

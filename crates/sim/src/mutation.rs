@@ -144,7 +144,7 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("foreign.recheck-index-last", "rows-gaps"),
     ("log.keep-fragments", "durable-fragments"),
     ("recovery.take-fragments", "durable-fragments"),
-    ("resolve.read-fragments", "survival-fragments"),
+    ("resolve.read-fragments", "survival-long-commit"),
     ("leaving.note-unanswered-too", "survival-owner"),
     ("moves.only-rows-of-before", "survival-again"),
     ("partition.clear-below-before-check-above", "rows-scan-duel"),

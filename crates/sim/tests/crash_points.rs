@@ -7,6 +7,7 @@ use liger_fabric::sim::CrashDomain;
 use liger_sim::crash_points::{
     CrashAt, CrashRun, DOMAINS, Failure, OPERATIONS, Operation, Survey, run, survey,
 };
+use liger_sim::scenario::LeftOut;
 
 /// In this share each operation has one crash domain, and every so many-th verb of its window.
 const EVERY: u64 = 400;
@@ -52,4 +53,21 @@ fn up_to_its_kill_a_run_is_the_run_without_one() {
     let killed = ran(Some(crash));
     assert_eq!(killed.hosts[0].killed, [listed.step]);
     assert_eq!(killed.trace_hash, ran(Some(crash)).trace_hash, "a run replays");
+}
+
+/// Who resolves a dead host's locks needs all records of its last transaction: without those before the last one
+/// some of its changes would be lost.
+#[test]
+fn the_last_transaction_of_a_dead_host_has_several_records() {
+    let operation = Operation::named("long-commit").expect("it is in the list");
+    let left_out = LeftOut::Step("resolve.read-fragments");
+    let ran = |verb, left_out| {
+        let crash = Some(CrashAt { host: HostId(0), verb, domain: CrashDomain::Host });
+        run(&CrashRun { operation, seed: 9, crash, left_out }).survival.problems
+    };
+    let calm = run(&CrashRun { operation, seed: 9, crash: None, left_out: None }).survival.report;
+    let window = calm.listed.iter().filter(|listed| listed.host == HostId(0)).count() as u64;
+    let noticed = (1..=window).rev().step_by(10).find(|verb| !ran(*verb, Some(&left_out)).is_empty());
+    let verb = noticed.expect("some death behind the commit needs them");
+    assert_eq!(ran(verb, None), Vec::<String>::new());
 }

@@ -50,6 +50,8 @@ pub struct Operation<M: Kept = Rows> {
     pub subject: Subject,
     /// Keys of each partition.
     pub keys: i32,
+    /// Bytes of each worker's ring: with few of them transactions have several records.
+    pub ring_bytes: u64,
     /// What another access method than rows keeps: only hosts that have it can play.
     pub plain: PlainTables,
     /// A comes back once when it has died, and does this.
@@ -73,6 +75,7 @@ impl<M: Kept> Operation<M> {
         name: "",
         subject: Subject::Host(A),
         keys: 8,
+        ring_bytes: 4 << 10,
         plain: PlainTables::None,
         comes_back: None,
         prepare: &[],
@@ -253,6 +256,28 @@ impl<M: Kept> Operation<M> {
             ..Self::A_DIES
         },
         Operation {
+            name: "long-commit",
+            keys: 16,
+            ring_bytes: 1 << 10,
+            prepare: &[(C, |c| c.reads(OF_B, &[0, 2])), (A, |a| a.reads(OF_B, &[4, 6]))],
+            act: (A, |a| {
+                a.changes(&[(OF_B, 0), (0, 0)], &Self::ODD, &[(OF_B, 2), (OF_C, 2), (0, 2)]);
+                a.waits();
+            }),
+            ..Self::USUAL
+        },
+        Operation {
+            name: "long-takeover",
+            subject: Subject::Successor,
+            keys: 16,
+            ring_bytes: 1 << 10,
+            meanwhile: &[
+                (A, |a| a.changes(&[(OF_B, 0), (0, 0)], &Self::ODD, &[(OF_B, 2), (OF_C, 2)])),
+                (B, |b| b.updates(&[(0, 2), (OF_B, 8)])),
+            ],
+            ..Self::A_DIES
+        },
+        Operation {
             name: "plain-update",
             plain: PlainTables::Table,
             prepare: &[(C, |c| c.reads(OF_B, &[0]))],
@@ -355,6 +380,20 @@ impl<M: Kept> Operation<M> {
             }),
             ..Self::A_DIES
         },
+    ];
+
+    /// Rows of everybody that do not exist: too many for one record of a short ring.
+    const ODD: [(i16, i32); 10] = [
+        (OF_B, 1),
+        (OF_B, 3),
+        (OF_C, 1),
+        (0, 1),
+        (OF_B, 5),
+        (OF_C, 3),
+        (0, 5),
+        (OF_B, 7),
+        (OF_C, 5),
+        (OF_B, 9),
     ];
 
     /// A dies among rows of everybody, and others have rows of A.

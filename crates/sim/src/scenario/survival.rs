@@ -1,7 +1,10 @@
 //! Pods some of whose hosts die while others live (see [`crate::survival`]).
 
 use super::{LeftOut, Ran, Scenario};
+use liger_fabric::HostId;
+
 use crate::Picker;
+use crate::crash_points::{CrashAt, CrashRun, DOMAINS, Operation, run as run_to_crash};
 use crate::rows::{Mix, PlainTables, RowsRun};
 use crate::survival::{Death, Room, SurvivalResult, SurvivalRun, run};
 
@@ -9,7 +12,8 @@ use crate::survival::{Death, Room, SurvivalResult, SurvivalRun, run};
 /// host replaces when their owner dies; logs that checkpoints make short all the time; shared memory that is
 /// full; a host that has changed a dead one's rows and dies while these are taken over; a row that its next
 /// owner hears of again ([`super::again`]); disks that are full; the same when successors die one after the
-/// other; another access method beside rows; transactions that are too long for one record.
+/// other; another access method beside rows; transactions that are too long for one record; one such commit, in
+/// the middle of which its host dies.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival", run: mixed },
     Scenario { name: "survival-churn", run: churn },
@@ -23,6 +27,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival-full-heirs", run: full_successors },
     Scenario { name: "survival-plain", run: plain },
     Scenario { name: "survival-fragments", run: fragments },
+    Scenario { name: "survival-long-commit", run: long_commit },
 ];
 
 /// Verbs after which a run counts as stuck; and one with long transactions, or in which dead hosts have to wait
@@ -72,6 +77,19 @@ fn fragments(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let rows = RowsRun { transactions: run.rows.transactions.min(25), ..run.rows.with_fragments() };
     let replay_bytes = if pick.chance(50) { 2 << 10 } else { run.replay_bytes };
     ran(SurvivalRun { rows, replay_bytes, ..run }, left_out)
+}
+
+/// A host dies before some verb of a commit of several records, as [`crate::crash_points`] has it.
+fn long_commit(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    /// About as many as it has.
+    const VERBS: u64 = 6000;
+    let operation = Operation::named("long-commit").expect("it is in the list");
+    let mut pick = Picker::new(seed ^ 0x6c6f_6e67);
+    let (_, domain) = DOMAINS[pick.below(DOMAINS.len() as u64) as usize];
+    let crash = Some(CrashAt { host: HostId(0), verb: 1 + pick.below(VERBS), domain });
+    let mut result = run_to_crash(&CrashRun { operation, seed, crash, left_out }).survival;
+    let problem = if result.problems.is_empty() { None } else { Some(result.problems.swap_remove(0)) };
+    Ran { report: result.report, problem }
 }
 
 /// Few rows that several hosts insert and delete when one of them dies.
