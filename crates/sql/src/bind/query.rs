@@ -276,7 +276,16 @@ pub(super) fn first_places(query: &ast::Query) -> Vec<u32> {
 }
 
 pub(super) fn plain(body: Body, columns: Vec<OutColumn>) -> Query {
-    Query { ctes: Vec::new(), body, order: Vec::new(), limit: None, offset: None, with_ties: false, columns }
+    Query {
+        ctes: Vec::new(),
+        body,
+        order: Vec::new(),
+        limit: None,
+        offset: None,
+        with_ties: false,
+        columns,
+        estimate: None,
+    }
 }
 
 impl From {

@@ -20,6 +20,7 @@ use super::depend;
 use super::object::{
     Column, Constraint, Index, IndexColumn, Indexed, Object, OnCommit, Placing, RowsAt, Rule, Sequence, Table,
 };
+use super::statistics::saved as saved_statistics;
 use super::{Catalog, Space, definition, saved, sequence, sizing};
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::Access;
@@ -463,6 +464,9 @@ impl Working {
         }
         if !is_private(oid) && matches!(&*object, Object::Sequence(_)) {
             sequence::remove(tx, &self.now, oid)?;
+        }
+        if !is_private(oid) && matches!(&*object, Object::Table(_)) {
+            saved_statistics::remove(tx, &self.now.classes, oid)?;
         }
         let mut next = self.now.with(oid, None);
         next.version = version;

@@ -14,6 +14,7 @@ use liger_fabric::Fabric;
 
 use super::first::first_objects;
 use super::sequence::Blocks;
+use super::statistics::HostStatistics;
 use super::{Catalog, definition, saved};
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::{Access, transact};
@@ -27,6 +28,7 @@ pub struct HostCatalog {
     cached: Mutex<Arc<Catalog>>,
     numbers: Numbers,
     sequences: Blocks,
+    statistics: HostStatistics,
     /// What the counter of announced changes was when the picture was looked at last.
     seen: AtomicU64,
     in_vain: AtomicU64,
@@ -49,6 +51,7 @@ impl HostCatalog {
             cached: Mutex::new(Arc::new(empty)),
             numbers: Numbers::default(),
             sequences: Blocks::default(),
+            statistics: HostStatistics::default(),
             // No counter ever has that value.
             seen: AtomicU64::new(u64::MAX),
             in_vain: AtomicU64::new(u64::MAX),
@@ -104,6 +107,11 @@ impl HostCatalog {
     /// Numbers of sequences that this host has taken and not given yet.
     pub fn sequences(&self) -> &Blocks {
         &self.sequences
+    }
+
+    /// What this host knows of the rows of tables.
+    pub fn statistics(&self) -> &HostStatistics {
+        &self.statistics
     }
 
     /// The classes of the pod.

@@ -6,7 +6,8 @@
 //! * [`definition`]: which relations a transaction uses, and how those that change one wait for it;
 //! * `depend`: what has to go when an object goes;
 //! * [`sizing`]: the classes that an object's rows get; `layout`: how they are laid out in them;
-//! * [`sequence`]: the numbers of sequences; [`check`]: whether all rows fit together.
+//! * [`sequence`]: the numbers of sequences; [`statistics`]: what ANALYZE has found out of tables' rows;
+//! * [`check`]: whether all rows fit together.
 //!
 //! Invariants:
 //! 1. A [`Catalog`] never changes: a change makes another one. Whoever holds one may look as long as he
@@ -27,6 +28,7 @@ pub(crate) mod privilege;
 mod saved;
 pub mod sequence;
 pub mod sizing;
+pub mod statistics;
 pub(crate) mod system;
 mod types;
 mod user_type;
@@ -87,6 +89,8 @@ pub struct Catalog {
     indexes: BTreeMap<Oid, Vec<Oid>>,
     /// By table, ascending: those with foreign keys to it.
     referencing: BTreeMap<Oid, Vec<Oid>>,
+    /// By array type: the type of its elements.
+    elements: BTreeMap<Oid, Oid>,
     /// Ways to the rows of tables, made when first needed.
     rows: Mutex<BTreeMap<Oid, Arc<TableRows>>>,
 }
@@ -95,10 +99,11 @@ impl Catalog {
     /// The catalog of these objects.
     fn new(version: u64, classes: Arc<Classes>, objects: BTreeMap<Oid, Arc<Object>>) -> Catalog {
         let (mut indexes, mut referencing) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::<_, Vec<_>>::new());
-        let mut names = BTreeMap::new();
+        let (mut names, mut elements) = (BTreeMap::new(), BTreeMap::new());
         for (oid, object) in &objects {
             names.insert((Space::of(object), object.schema(), object.name().to_owned()), *oid);
             match &**object {
+                Object::Type(user) => _ = elements.insert(user.array, *oid),
                 Object::Index(index) => indexes.entry(index.table).or_default().push(*oid),
                 Object::Table(table) => {
                     let parents: BTreeSet<Oid> = table.parents().collect();
@@ -107,7 +112,8 @@ impl Catalog {
                 _ => {}
             }
         }
-        Catalog { version, classes, objects, names, indexes, referencing, rows: Mutex::default() }
+        let rows = Mutex::default();
+        Catalog { version, classes, objects, names, indexes, referencing, elements, rows }
     }
 
     /// The version; it grows with every change.
@@ -123,6 +129,11 @@ impl Catalog {
     /// The object with this number.
     pub fn get(&self, oid: Oid) -> Option<&Arc<Object>> {
         self.objects.get(&oid)
+    }
+
+    /// The user's type whose array type has this number.
+    pub fn element_of(&self, array: Oid) -> Option<&Arc<Object>> {
+        self.objects.get(self.elements.get(&array)?)
     }
 
     /// All objects, by number.

@@ -198,6 +198,8 @@ pub struct Column {
     pub dropped: bool,
     /// Its collation, if it was said.
     pub collation: Option<String>,
+    /// How many common values, and parts of the others, ANALYZE keeps; `None`: as a setting says.
+    pub statistics: Option<u16>,
     /// How it was said to be stored, PostgreSQL's letter for it.
     pub storage: Option<char>,
     /// `COMMENT ON`.

@@ -5,7 +5,19 @@
 use std::sync::Arc;
 
 use super::object::{Index, Object, Table};
+use super::statistics::TableStatistics;
 use crate::types::Oid;
+
+/// What a host can tell of a table's rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Present {
+    /// Rows of the pod.
+    pub rows: f64,
+    /// Bytes of them, if they were counted.
+    pub bytes: Option<f64>,
+    /// The share of the places that other hosts have.
+    pub foreign: f64,
+}
 
 /// Objects by number and by name.
 pub trait CatalogView {
@@ -35,6 +47,17 @@ pub trait CatalogView {
 
     /// Counts the catalog's changes: plans made at another number are made again.
     fn version(&self) -> u64;
+
+    /// What is known of a table's rows; `None`: nobody has looked at them yet.
+    fn statistics(&self, _table: Oid) -> Option<Arc<TableStatistics>> {
+        None
+    }
+
+    /// How many rows a table has at present, and the share of them that other hosts have, as far as this host
+    /// can tell; `counts`: by counting its rows, if nobody has before.
+    fn present(&self, _table: Oid, _counts: bool) -> Option<Present> {
+        None
+    }
 
     /// Whether scans of this index come in its order.
     fn ordered(&self, _index: &Index) -> bool {

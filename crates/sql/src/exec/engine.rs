@@ -17,6 +17,7 @@ mod numbers;
 mod own;
 mod points;
 mod shape;
+mod statistics;
 mod view;
 
 use std::cell::{Cell, RefCell};
@@ -31,6 +32,7 @@ use crate::catalog::change::{Kept, Working};
 use crate::catalog::definition::touched;
 use crate::catalog::object::{Index, Object, Table};
 use crate::catalog::sequence;
+use crate::catalog::statistics::TableStatistics;
 use crate::catalog::{Catalog, HostCatalog};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::system::Surroundings;
@@ -50,6 +52,7 @@ use crate::types::value::Value;
 use hold::Holding;
 use lookup::scan_range;
 use own::Own;
+use statistics::{Counted, Known};
 
 /// What all sessions of a host share: its workers and its catalog.
 pub struct SqlHost {
@@ -83,6 +86,7 @@ pub(crate) struct EngineStore {
     own_changed: Cell<bool>,
     /// What it uses, and how it waits.
     holding: Holding,
+    statistics: Known,
 }
 
 impl EngineStore {
@@ -109,6 +113,7 @@ impl EngineStore {
             own_version: Cell::new(0),
             own_changed: Cell::new(false),
             holding: Holding::new(process_id, interrupt, surroundings),
+            statistics: Known::default(),
         }
     }
 
@@ -331,6 +336,11 @@ impl Rows for EngineStore {
         Ok(batch)
     }
 
+    fn look_at(&self, table: &Arc<Table>, key: &RowKey, columns: &[bool]) -> Result<Option<Found>> {
+        let rows = self.rows(table.oid)?;
+        self.step(|tx, _, _| rows.peek(tx, key, Some(columns), &mut Vec::new()))
+    }
+
     fn take_if_free(&self, table: &Arc<Table>, row: &Found) -> Result<Option<Found>> {
         let rows = self.rows(table.oid)?;
         self.step(|tx, _, _| rows.lock_if_free(tx, &row.key))
@@ -349,13 +359,17 @@ impl Rows for EngineStore {
             {
                 return Ok(Inserted::Met(there));
             }
-            Ok(Inserted::Done(rows.insert(tx, host.numbers(), row, &computed)?))
+            let key = rows.insert(tx, host.numbers(), row, &computed)?;
+            self.count_change(table.oid, Counted::Insert);
+            Ok(Inserted::Done(key))
         })
     }
 
     fn update(&self, table: &Arc<Table>, change: &RowChange<'_>) -> Result<RowKey> {
         let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
-        self.step(|tx, _, host| rows.update(tx, host.numbers(), change, &computed))
+        let key = self.step(|tx, _, host| rows.update(tx, host.numbers(), change, &computed))?;
+        self.count_change(table.oid, Counted::Update);
+        Ok(key)
     }
 
     fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool> {
@@ -364,7 +378,9 @@ impl Rows for EngineStore {
             if rows.lock(tx, &row.key)?.is_none() {
                 return Ok(false);
             }
-            rows.delete(tx, row, &computed).map(|()| true)
+            rows.delete(tx, row, &computed)?;
+            self.count_change(table.oid, Counted::Delete);
+            Ok(true)
         })
     }
 
@@ -459,6 +475,14 @@ impl SessionHost for EngineStore {
 }
 
 impl Store for EngineStore {
+    fn keep_statistics(&self, table: Oid, found: TableStatistics) -> Result<()> {
+        EngineStore::keep_statistics(self, table, found)
+    }
+
+    fn statistics_version(&self) -> u64 {
+        self.statistics_count()
+    }
+
     fn new_oid(&self, near: Oid) -> Result<Oid> {
         if !is_private(near) {
             self.lock_catalog_late()?;
@@ -538,6 +562,7 @@ impl Store for EngineStore {
         });
         self.give_back();
         self.uncommitted.set(ended.is_err());
+        self.end_statistics(ended.is_ok());
         if ended.is_ok() {
             let changed = self.own_changed.take().then(|| self.catalog());
             self.own.borrow_mut().commit(changed.as_deref());
@@ -548,6 +573,7 @@ impl Store for EngineStore {
     fn rollback(&self) {
         self.slot.take();
         self.give_back();
+        self.end_statistics(false);
         self.rings.take();
         self.changes.set(0);
         self.points.borrow_mut().clear();

@@ -16,7 +16,8 @@ use super::store::{
 use super::table::within;
 use crate::catalog::first_objects;
 use crate::catalog::object::{FIRST_USER_OID, Index, IndexColumn, Indexed, Object, Schema, Table};
-use crate::catalog::view::CatalogView;
+use crate::catalog::statistics::TableStatistics;
+use crate::catalog::view::{CatalogView, Present};
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::table::{Computed, RowChange};
 use crate::tree::SortKey;
@@ -25,6 +26,8 @@ use crate::types::{BuiltinTypes, Oid, Types};
 
 /// What the schema of temporary objects is called.
 const OWN_SCHEMA_NAME: &str = "pg_temp_1";
+/// A row is taken to have so many bytes.
+const ROW_BYTES: f64 = 64.0;
 
 #[derive(Clone, Default)]
 struct State {
@@ -33,6 +36,9 @@ struct State {
     next_oid: Oid,
     next_row: u64,
     version: u64,
+    statistics: BTreeMap<Oid, Arc<TableStatistics>>,
+    /// How often a table was analyzed.
+    analyzed: u64,
     /// How often a sequence began anew.
     restarts: BTreeMap<Oid, u32>,
 }
@@ -257,6 +263,15 @@ impl CatalogView for Memory {
     fn version(&self) -> u64 {
         self.state.borrow().version
     }
+
+    fn statistics(&self, table: Oid) -> Option<Arc<TableStatistics>> {
+        self.state.borrow().statistics.get(&table).cloned()
+    }
+
+    fn present(&self, table: Oid, _: bool) -> Option<Present> {
+        let rows = self.state.borrow().rows.get(&table)?.len() as f64;
+        Some(Present { rows, bytes: Some(rows * ROW_BYTES), foreign: 0.0 })
+    }
 }
 
 impl Rows for Memory {
@@ -276,6 +291,12 @@ impl Rows for Memory {
         cursor.done = batch.len() < limit;
         cursor.suspended = batch.last().map(|found| Suspended::Behind(found.key));
         Ok(batch)
+    }
+
+    fn look_at(&self, table: &Arc<Table>, key: &RowKey, _: &[bool]) -> Result<Option<Found>> {
+        let state = self.state.borrow();
+        let values = state.rows.get(&table.oid).and_then(|rows| rows.get(&number_of(key)));
+        Ok(values.map(|values| Found { key: *key, values: values.clone() }))
     }
 
     fn insert(&self, table: &Arc<Table>, row: &[Value], tolerated: Tolerated) -> Result<Inserted> {
@@ -401,6 +422,17 @@ impl Rows for Memory {
 impl SessionHost for Memory {}
 
 impl Store for Memory {
+    fn keep_statistics(&self, table: Oid, found: TableStatistics) -> Result<()> {
+        let mut state = self.state.borrow_mut();
+        state.analyzed += 1;
+        state.statistics.insert(table, Arc::new(found));
+        Ok(())
+    }
+
+    fn statistics_version(&self) -> u64 {
+        self.state.borrow().analyzed
+    }
+
     fn own_schema(&self, make: bool) -> Result<Option<Oid>> {
         if let (None, true) = (self.schema(OWN_SCHEMA), make) {
             let name = OWN_SCHEMA_NAME.to_owned();
@@ -445,6 +477,7 @@ impl Store for Memory {
         let mut state = self.state.borrow_mut();
         state.version += 1;
         state.rows.remove(&oid);
+        state.statistics.remove(&oid);
         state.objects.remove(&oid).map(|_| ()).ok_or_else(|| lost(oid))
     }
 

@@ -2,6 +2,7 @@
 
 mod advisory;
 mod aggregate;
+mod background;
 mod bare;
 mod change;
 mod computed;

@@ -50,7 +50,7 @@ type MakeSurroundings = Arc<dyn Fn() -> Box<dyn Surroundings> + Send + Sync>;
 
 /// A host's database.
 pub struct EngineDatabase {
-    host: Arc<SqlHost>,
+    pub(super) host: Arc<SqlHost>,
     surroundings: MakeSurroundings,
 }
 
@@ -62,6 +62,15 @@ impl EngineDatabase {
         surroundings: impl Fn() -> Box<dyn Surroundings> + Send + Sync + 'static,
     ) -> EngineDatabase {
         EngineDatabase { host, surroundings: Arc::new(surroundings) }
+    }
+
+    /// A session that no directory knows.
+    pub(super) fn pooled(&self, start: SessionStart) -> Result<PooledSession> {
+        let interrupt = start.interrupt.clone();
+        let surroundings = (self.surroundings)();
+        let store = EngineStore::new(self.host.clone(), start.process_id, interrupt.clone(), surroundings);
+        let own = LocalSession::new(store, start, (self.surroundings)())?;
+        Ok(PooledSession { host: self.host.clone(), own, interrupt, penalty: 0, turn: None })
     }
 }
 
@@ -79,18 +88,15 @@ impl Database for EngineDatabase {
     }
 
     fn open(&self, start: SessionStart) -> Result<Box<dyn Session + Send>> {
-        let (interrupt, server) = (start.interrupt.clone(), start.server.clone());
-        let process_id = start.process_id;
-        let surroundings = (self.surroundings)();
-        let store = EngineStore::new(self.host.clone(), process_id, interrupt.clone(), surroundings);
-        let own = LocalSession::new(store, start, (self.surroundings)())?;
+        let (process_id, server) = (start.process_id, start.server.clone());
+        let session = self.pooled(start)?;
         self.host.slots.directory().enter(process_id, &server);
-        Ok(Box::new(PooledSession { host: self.host.clone(), own, interrupt, penalty: 0, turn: None }))
+        Ok(Box::new(session))
     }
 }
 
 /// A session whose statements run in its host's workers' transactions.
-struct PooledSession {
+pub(super) struct PooledSession {
     host: Arc<SqlHost>,
     own: LocalSession<EngineStore>,
     interrupt: Arc<Interrupt>,
@@ -152,7 +158,7 @@ fn defines(own: &LocalSession<EngineStore>, statement: &Statement) -> bool {
                 | Statement::Listen(_)
                 | Statement::Unlisten(_)
                 | Statement::Notify(..)
-                | Statement::Maintenance { .. }
+                | Statement::Maintenance(_)
                 | Statement::Rebuild(_)
                 | Statement::Lock { .. }
                 | Statement::Discard(_)
@@ -170,7 +176,7 @@ impl PooledSession {
 
     /// Runs a part of the session that needs rows, and again after conflicts if nobody has been told
     /// anything.
-    fn with_worker<R>(
+    pub(super) fn with_worker<R>(
         &mut self,
         sink: &mut dyn Sink,
         defines: bool,
@@ -249,7 +255,7 @@ impl PooledSession {
     }
 
     /// Gives back its turn, if its transaction is over, and the advisory locks that the session has no more.
-    fn give_turn_back(&mut self) {
+    pub(super) fn give_turn_back(&mut self) {
         if !self.own.store.has_begun() {
             self.own.store.give_back();
             if self.turn.take().is_some() {

@@ -9,6 +9,7 @@ mod counted;
 mod explain;
 mod formatted;
 mod give;
+mod maintain;
 mod planning;
 mod portal;
 mod read_only;

@@ -12,6 +12,7 @@ use liger_engine::{Key, MAX_KEY_WORDS};
 
 use super::SqlHost;
 use crate::catalog::object::{Index, Object, Table};
+use crate::catalog::statistics::TableStatistics;
 use crate::catalog::view::CatalogView;
 use crate::error::{Result, SqlError};
 use crate::observe::Observed;
@@ -118,6 +119,9 @@ pub trait Rows {
         limit: usize,
     ) -> Result<Vec<Found>>;
 
+    /// Looks at these columns of a row without holding it; `None` if it is gone or somebody is changing it.
+    fn look_at(&self, table: &Arc<Table>, key: &RowKey, columns: &[bool]) -> Result<Option<Found>>;
+
     /// Locks a row that was looked at, as it is now; `None` if it is gone or somebody else holds it.
     fn take_if_free(&self, _table: &Arc<Table>, row: &Found) -> Result<Option<Found>> {
         Ok(Some(row.clone()))
@@ -200,6 +204,13 @@ pub trait SessionHost {
 
 /// All of it: a transaction, and the definitions that it changes.
 pub trait Store: CatalogView + Rows + SessionHost {
+    /// Keeps what has been found out of a table's rows, with this transaction.
+    fn keep_statistics(&self, table: Oid, found: TableStatistics) -> Result<()>;
+
+    /// Counts changes of statistics as this session sees them: plans made at another number may be worse
+    /// than new ones.
+    fn statistics_version(&self) -> u64;
+
     /// Uses these relations from here on, waiting for those who change them; true if the catalog is newer
     /// than before, and what was made of it has to be made again.
     fn hold(&self, _relations: &[Oid]) -> Result<bool> {

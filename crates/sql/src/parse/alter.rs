@@ -375,8 +375,7 @@ impl Parser<'_> {
             return Ok(AlterColumn::Storage(self.label()?.text));
         }
         if self.accept_words(&["set", "statistics"]) {
-            self.integer()?;
-            return Ok(AlterColumn::Nothing);
+            return Ok(AlterColumn::Statistics(self.integer()?));
         }
         self.error()
     }

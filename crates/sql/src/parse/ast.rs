@@ -448,12 +448,8 @@ pub(crate) enum Statement {
     Unlisten(Option<Ident>),
     Notify(Ident, Option<String>),
     Do(String),
-    /// VACUUM, ANALYZE, CHECKPOINT: accepted, by the tag that answers.
-    Maintenance {
-        tag: &'static str,
-        /// The tables, with the columns that were listed.
-        tables: Vec<(Path, Vec<Ident>)>,
-    },
+    /// VACUUM, ANALYZE, CHECKPOINT.
+    Maintenance(Maintenance),
     /// REINDEX, CLUSTER.
     Rebuild(Rebuild),
     /// By name: not there.

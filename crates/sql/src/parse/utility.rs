@@ -1,9 +1,9 @@
 //! The other statements: SHOW, PREPARE, cursors, EXPLAIN, GRANT, LOCK, VACUUM and their kin.
 
-use super::ast::{FetchCount, Grant, Ident, ObjectKind, Owned, Path, Rebuild, Statement};
-use super::lexer::Tok;
+use super::ast::{FetchCount, Grant, Ident, Maintenance, ObjectKind, Owned, Path, Rebuild, Statement};
+use super::lexer::{Tok, Token};
 use super::{Parser, Res};
-use crate::error::SqlError;
+use crate::error::{SqlError, SqlState};
 use crate::missing;
 
 impl Parser<'_> {
@@ -56,7 +56,9 @@ impl Parser<'_> {
             "vacuum" => self.maintenance("VACUUM")?,
             "analyze" | "analyse" => self.maintenance("ANALYZE")?,
             "cluster" => self.cluster()?,
-            "checkpoint" => Statement::Maintenance { tag: "CHECKPOINT", tables: Vec::new() },
+            "checkpoint" => {
+                Statement::Maintenance(Maintenance { tag: "CHECKPOINT", ..Maintenance::default() })
+            }
             "reindex" => self.reindex()?,
             "reassign" => {
                 self.expect_words(&["owned", "by"])?;
@@ -125,10 +127,43 @@ impl Parser<'_> {
     }
 
     fn maintenance(&mut self, tag: &'static str) -> Res<Statement> {
-        if self.is('(') {
-            self.storage_or_flags()?;
+        let listed = self.at;
+        let mut options = if self.is('(') { self.storage_or_flags()? } else { Vec::new() };
+        if options.is_empty() {
+            while self.is_any(&["full", "freeze", "verbose", "analyze", "analyse"]) {
+                options.push((self.label()?.text, String::new()));
+            }
         }
-        while self.accept_any(&["full", "freeze", "verbose", "analyze", "analyse"]) {}
+        let known: &[&str] = match tag {
+            "ANALYZE" => &["verbose", "skip_locked"],
+            _ => &[
+                "full",
+                "freeze",
+                "verbose",
+                "analyze",
+                "analyse",
+                "disable_page_skipping",
+                "skip_locked",
+                "index_cleanup",
+                "process_toast",
+                "truncate",
+                "parallel",
+            ],
+        };
+        let unknown = options.iter().find(|(name, _)| !known.contains(&name.as_str()));
+        if let Some((name, _)) = unknown {
+            let message = format!("unrecognized {tag} option \"{name}\"");
+            let is_it = |token: &Token| matches!(&token.tok, Tok::Word(word) if word == name);
+            let at =
+                self.tokens[listed..].iter().find(|token| is_it(token)).map_or(0, |token| token.start + 1);
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(at));
+        }
+        let is_on = |name: &str| {
+            let last = options.iter().rev().find(|(known, _)| known == name);
+            last.is_some_and(|(_, value)| !matches!(value.as_str(), "false" | "off" | "0"))
+        };
+        let analyzes = tag == "ANALYZE" || is_on("analyze") || is_on("analyse");
+        let verbose = is_on("verbose");
         let tables = match self.peek() {
             Tok::Word(_) | Tok::Quoted(_) => self.list(|parser| {
                 let path = parser.path()?;
@@ -137,7 +172,7 @@ impl Parser<'_> {
             })?,
             _ => Vec::new(),
         };
-        Ok(Statement::Maintenance { tag, tables })
+        Ok(Statement::Maintenance(Maintenance { tag, tables, analyzes, verbose }))
     }
 
     /// `(analyze, format json)`: names with values of any form.

@@ -45,6 +45,26 @@ pub(super) fn choose(
     any.fold(best, |best, found| if found.1 < best.1 { found } else { best })
 }
 
+/// All ways to a table's rows by its indexes.
+pub(super) fn candidates(
+    store: &dyn CatalogView,
+    table: &Arc<Table>,
+    at: usize,
+    conjuncts: &[Expr],
+    bound: Bound<'_>,
+) -> Vec<Path> {
+    let indexes = store.indexes(table.oid);
+    let usable = indexes.iter().filter(|index| index.valid && index.predicate.is_none());
+    let found = usable.filter_map(|index| path(table, at, index, conjuncts, bound)).map(|(path, _)| path);
+    let several = conjuncts.iter().filter_map(|conjunct| match conjunct {
+        Expr::Or(alternatives) => {
+            any(&indexes, table, at, alternatives, conjuncts, bound).map(|(path, _)| path)
+        }
+        _ => None,
+    });
+    found.chain(several).collect()
+}
+
 /// A way for each of these alternatives, of which the other conjuncts hold as well.
 fn any(
     indexes: &[Arc<Index>],

@@ -5,6 +5,7 @@
 //! AND or a value in COALESCE).
 
 use crate::error::{Result, SqlError};
+use crate::func::cast::cast_value;
 use crate::func::{Body, FunctionKind, Volatility};
 use crate::tree::{BoundStatement, Const, Expr, Head};
 use crate::types::context::EvalContext;
@@ -12,7 +13,7 @@ use crate::types::value::Value;
 
 /// The first error among the statement's constant parts.
 pub(crate) fn failing(ctx: &EvalContext<'_>, statement: &mut BoundStatement) -> Option<SqlError> {
-    let constants = Constants { ctx };
+    let constants = Constants { ctx, takes_stable: false };
     let mut failed = None;
     let mut look = |part: &mut Expr, _depth: u16| {
         if failed.is_none() {
@@ -32,8 +33,22 @@ pub(crate) fn failing(ctx: &EvalContext<'_>, statement: &mut BoundStatement) -> 
     failed
 }
 
+/// The value that an expression has for a statement that runs now, if no row decides it: for estimates.
+pub(super) fn known(ctx: &EvalContext<'_>, expr: &Expr) -> Option<Value> {
+    if let Expr::Const(Const(value)) = expr.bare() {
+        return Some(value.clone());
+    }
+    if let Expr::Cast { expr, path, source, target, explicit } = expr.bare() {
+        let value = known(ctx, expr)?;
+        return cast_value(ctx, path, *source, *target, *explicit, &value).ok();
+    }
+    Constants { ctx, takes_stable: true }.value(&mut expr.bare().clone(), None).ok().flatten()
+}
+
 struct Constants<'a> {
     ctx: &'a EvalContext<'a>,
+    /// Functions count as constant too that give the same for all of one statement.
+    takes_stable: bool,
 }
 
 impl Constants<'_> {
@@ -100,8 +115,12 @@ impl Constants<'_> {
 
     fn call(&self, head: &Head, values: &[Value]) -> Result<Option<Value>> {
         let function = head.function;
-        let pure = function.volatility == Volatility::Immutable && function.kind == FunctionKind::Normal;
-        if !pure || !matches!(function.body, Body::Scalar(_)) {
+        let is_steady = match function.volatility {
+            Volatility::Immutable => true,
+            Volatility::Stable => self.takes_stable,
+            Volatility::Volatile => false,
+        };
+        if !is_steady || function.kind != FunctionKind::Normal || !matches!(function.body, Body::Scalar(_)) {
             return Ok(None);
         }
         function.call(&self.ctx.for_call(&head.types, head.result), values).map(Some)

@@ -1,6 +1,6 @@
-//! Join order: first what a key finds, or few rows that lead to keys; then what the rows so far find by a
-//! key, then by hash. The target of an UPDATE or DELETE is looked up by what the others say where it can be:
-//! all that is read of it is locked.
+//! Join order by rules, where there are no statistics: first what a key finds, or few rows that lead to
+//! keys; then what the rows so far find by a key, then by hash. The target of an UPDATE or DELETE is looked
+//! up by what the others say where it can be: all that is read of it is locked.
 
 use std::ops::Range;
 
@@ -40,11 +40,12 @@ pub(super) fn within(expr: &Expr, slots: &Slots) -> bool {
 }
 
 /// A part of a FROM that is joined as a whole.
-struct Unit {
-    from: From,
-    slots: Slots,
+#[derive(Clone)]
+pub(super) struct Unit {
+    pub(super) from: From,
+    pub(super) slots: Slots,
     /// Slots that it looks at (LATERAL, arguments of functions).
-    needs: Vec<usize>,
+    pub(super) needs: Vec<usize>,
 }
 
 pub(super) fn slots_of(from: &From) -> Slots {
@@ -65,7 +66,7 @@ fn is_target(from: &From) -> bool {
     matches!(from, From::Table { at: 0, .. })
 }
 
-fn needs_of(from: &From) -> Vec<usize> {
+pub(super) fn needs_of(from: &From) -> Vec<usize> {
     let mut needs = Vec::new();
     from.clone().walk(0, &mut |part, depth| {
         needs.extend(named(part, depth));
@@ -77,7 +78,7 @@ fn needs_of(from: &From) -> Vec<usize> {
 }
 
 /// Whether a path leads from rows of a join to others: it looks at slots that are bound, and were not before.
-fn leads(path: &Path, bound: &Slots, before: &Slots) -> bool {
+pub(super) fn leads(path: &Path, bound: &Slots, before: &Slots) -> bool {
     let mut leads = false;
     path.clone().walk(0, &mut |part, depth| {
         leads |= named(part, depth).any(|slot| holds(bound, slot) && !holds(before, slot));
@@ -131,6 +132,13 @@ pub(super) fn gives_few(query: &Query) -> bool {
 impl Planner<'_> {
     /// `outside`: slots of the level that are bound already. `changes`: see `level`.
     pub(super) fn from(&self, from: From, mut conjuncts: Vec<Expr>, outside: &Slots, changes: bool) -> Node {
+        let mut from = from;
+        if !changes && matches!(from, From::Join { .. }) && self.is_known(&from) {
+            match self.by_cost(from, conjuncts, outside) {
+                Ok(node) => return node,
+                Err(given) => (from, conjuncts) = given,
+            }
+        }
         let mut units = Vec::new();
         flatten(from, &mut units, &mut conjuncts);
         let mut bound = outside.clone();
@@ -252,7 +260,7 @@ impl Planner<'_> {
         self.hash(HashKind::Inner, (outer, outer_slots), (inner, inner_slots), keys, None)
     }
 
-    fn hash(
+    pub(super) fn hash(
         &self,
         kind: HashKind,
         (outer, outer_slots): (Node, Slots),
@@ -277,11 +285,11 @@ impl Planner<'_> {
     }
 
     /// A unit with its own predicates.
-    fn unit(&self, unit: Unit, own: Vec<Expr>, bound: &Slots) -> Node {
+    pub(super) fn unit(&self, unit: Unit, own: Vec<Expr>, bound: &Slots) -> Node {
         match unit.from {
             From::Table { table, at } => {
                 let free = |expr: &Expr| within(expr, bound);
-                let (path, _) = access::choose(self.store, &table, at, &own, &free);
+                let path = self.cheapest(&table, at, &own, &free);
                 let filter = Expr::all(own);
                 Node::Scan(Box::new(Scan {
                     table,
@@ -295,7 +303,7 @@ impl Planner<'_> {
             }
             From::System { table, at, width } => Node::System { table, at, width, filter: Expr::all(own) },
             From::Query { mut query, lateral, at, width } => {
-                self.query(&mut query);
+                self.inner_query(&mut query);
                 let cache = (!lateral && self.is_one(&query)).then(|| self.new_cache());
                 let memo = if cache.is_some() { None } else { self.memo(&query) };
                 // Whoever asks is the level around the query.
@@ -305,6 +313,7 @@ impl Planner<'_> {
             From::Functions { calls, ordinality, at, width, .. } => {
                 Node::Functions { calls, ordinality, at, width, filter: Expr::all(own) }
             }
+            from @ From::Join { kind: JoinKind::Inner, .. } => self.from(from, own, bound, false),
             From::Join { kind, left, right, on, .. } => self.outer_join(kind, *left, *right, on, own, bound),
             From::One => Node::One,
             From::Planned(node) => *node,
@@ -367,7 +376,7 @@ impl Planner<'_> {
     }
 }
 
-fn filtered(node: Node, conjuncts: Vec<Expr>) -> Node {
+pub(super) fn filtered(node: Node, conjuncts: Vec<Expr>) -> Node {
     match Expr::all(conjuncts) {
         None => node,
         Some(filter) => Node::Filter { node: Box::new(node), filter },
@@ -375,7 +384,7 @@ fn filtered(node: Node, conjuncts: Vec<Expr>) -> Node {
 }
 
 /// Equalities between the two sides. They stay among the conjuncts, to be checked again.
-fn hash_keys(conjuncts: &[Expr], outer: &Slots, inner: &Slots) -> Vec<HashKey> {
+pub(super) fn hash_keys(conjuncts: &[Expr], outer: &Slots, inner: &Slots) -> Vec<HashKey> {
     let mut keys = Vec::new();
     for conjunct in conjuncts {
         let Expr::Call { head, args, .. } = conjunct else { continue };

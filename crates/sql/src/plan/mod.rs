@@ -7,12 +7,19 @@
 //! 2. Join order changes nothing about slots: each table writes its own range of the level's row.
 
 mod access;
+mod arrange;
 pub(crate) mod constants;
+pub(crate) mod cost;
+mod factor;
 mod join;
 mod keyed;
+pub(crate) mod known;
+mod order;
 mod prepare;
+mod selectivity;
 mod steady;
 
-pub(crate) use crate::tree::plan::{HashJoin, HashKey, HashKind, KeyPart, Keyed, Node, Path, Scan};
+pub(crate) use crate::tree::plan::{Estimate, HashJoin, HashKey, HashKind, KeyPart, Keyed, Node, Path, Scan};
+pub(crate) use known::Estimator;
 
 pub(crate) use prepare::{PlannedStatement, Planner, relations_of};

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 use super::steady::{self, Varying, looks_outside};
-use super::{Node, Path, join};
+use super::{Estimator, Node, Path, join};
 use crate::catalog::object::{Indexed, Object};
 use crate::catalog::privilege::{self, Need};
 use crate::catalog::view::CatalogView;
@@ -14,6 +14,7 @@ use crate::tree::{
     SubqueryKind,
 };
 use crate::types::Oid;
+use crate::types::context::EvalContext;
 
 /// A statement ready to run.
 #[derive(Clone, Debug)]
@@ -57,6 +58,7 @@ pub(crate) fn relations_of(store: &dyn CatalogView, needs: &[Need]) -> Vec<Oid> 
 
 pub(crate) struct Planner<'a> {
     pub(super) store: &'a dyn CatalogView,
+    pub(super) estimator: Estimator<'a>,
     caches: Cell<usize>,
     /// The WITH queries that give few rows.
     pub(super) few: RefCell<BTreeSet<usize>>,
@@ -114,10 +116,11 @@ fn remembers(statement: &mut BoundStatement) -> bool {
 impl<'a> Planner<'a> {
     pub(crate) fn plan(
         store: &'a dyn CatalogView,
+        ctx: EvalContext<'a>,
         mut statement: BoundStatement,
         ctes: usize,
     ) -> PlannedStatement {
-        let planner = Planner::new(store, steady::varying(&mut statement));
+        let planner = Planner::new(store, ctx, steady::varying(&mut statement));
         match &mut statement {
             BoundStatement::Query(query) => {
                 query.walk(0, &mut |part, _| planner.number(part));
@@ -135,15 +138,16 @@ impl<'a> Planner<'a> {
     }
 
     /// An expression on its own: a default, a check.
-    pub(crate) fn plan_expr(store: &'a dyn CatalogView, expr: &mut Expr) -> usize {
-        let planner = Planner::new(store, Varying::new());
+    pub(crate) fn plan_expr(store: &'a dyn CatalogView, ctx: EvalContext<'a>, expr: &mut Expr) -> usize {
+        let planner = Planner::new(store, ctx, Varying::new());
         expr.walk(0, &mut |part, _| planner.number(part));
         planner.expr(expr);
         planner.caches.get()
     }
 
-    fn new(store: &'a dyn CatalogView, varying: Varying) -> Planner<'a> {
-        Planner { store, caches: Cell::new(0), few: RefCell::default(), varying }
+    fn new(store: &'a dyn CatalogView, ctx: EvalContext<'a>, varying: Varying) -> Planner<'a> {
+        let estimator = Estimator::new(store, ctx);
+        Planner { store, estimator, caches: Cell::new(0), few: RefCell::default(), varying }
     }
 
     /// A query that does not look outside is run once. Its result has a number before parts of the plan are
@@ -177,7 +181,7 @@ impl<'a> Planner<'a> {
             if let SubqueryKind::Any { left, .. } = &mut subquery.kind {
                 left.iter_mut().for_each(|expr| self.expr(expr));
             }
-            self.query(&mut subquery.query);
+            self.inner_query(&mut subquery.query);
             if subquery.cache.is_none()
                 && !(subquery.kind == SubqueryKind::Exists && is_keyed(&subquery.query))
             {
@@ -214,18 +218,29 @@ impl<'a> Planner<'a> {
                     if join::gives_few(query) {
                         self.few.borrow_mut().insert(cte.id);
                     }
-                    self.query(query);
+                    self.inner_query(query);
+                    self.estimator.add_cte(cte.id, query);
                 }
-                CteKind::Recursive { base, step, .. } => {
-                    self.query(base);
-                    self.query(step);
+                CteKind::Recursive { base, step, types, .. } => {
+                    self.inner_query(base);
+                    let first = self.estimator.query(base);
+                    self.estimator.add_opaque_cte(cte.id, first, types.len());
+                    self.inner_query(step);
+                    let (estimate, _) = self.estimator.recursive(base, step);
+                    self.estimator.add_opaque_cte(cte.id, estimate, types.len());
                 }
                 CteKind::Change(change) => self.change(change),
             }
         }
     }
 
-    pub(super) fn query(&self, query: &mut Query) {
+    /// A query within a statement, of which others ask what it costs.
+    pub(super) fn inner_query(&self, query: &mut Query) {
+        self.query(query);
+        query.estimate = Some(self.estimator.query(query));
+    }
+
+    fn query(&self, query: &mut Query) {
         self.ctes(&mut query.ctes);
         match &mut query.body {
             Body::Select(select) => {
@@ -237,8 +252,8 @@ impl<'a> Planner<'a> {
             }
             Body::Values(rows) => rows.iter_mut().for_each(|row| self.exprs(row)),
             Body::Set { left, right, .. } => {
-                self.query(left);
-                self.query(right);
+                self.inner_query(left);
+                self.inner_query(right);
             }
         }
         self.exprs(query.limit.iter_mut().chain(&mut query.offset));

@@ -318,9 +318,16 @@ fn renew<F: Fabric>(session: &mut RowSession<'_, F>, catalog: &HostCatalog) -> R
         if !catalog.may_be_old(announced) {
             break;
         }
-        match attempt(session, |tx| look(tx, catalog)) {
-            Ok(()) => {
-                catalog.has_seen(announced);
+        let seen = attempt(session, |tx| {
+            look(tx, catalog)?;
+            catalog.statistics().renew(tx, catalog.classes())
+        });
+        match seen {
+            // Statistics that somebody is writing are looked for again, and nobody waits for them.
+            Ok(is_whole) => {
+                if is_whole {
+                    catalog.has_seen(announced);
+                }
                 break;
             }
             Err(error) if error.state == SqlState::LOCK_NOT_AVAILABLE || is_conflict(&error) => {

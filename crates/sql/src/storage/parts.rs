@@ -5,11 +5,13 @@
 //! object 2, state          key: what u64                     body: value u64
 //!     what 0: the catalog's version, a copy in every place; in place 0: 1: next oid; 2: next host life;
 //!     256 + h: the life of host h; 512: which hosts listen; 2^32 + oid: the version at which a relation was
-//!     changed last, a copy in every place (catalog/definition.rs)
+//!     changed last, a copy in every place (catalog/definition.rs); 3: the version of the statistics, a copy
+//!     in every place
 //! object 3, sequences      key: oid u32 | 0                  body: catalog/sequence.rs
 //! object 4, garbage        key: object u32 | words, body     body: garbage.rs
 //! object 5, advisory       advisory.rs
 //! objects 6, 7, inboxes    notices.rs
+//! object 8, statistics     catalog/statistics/saved.rs
 //! ```
 //!
 //! Invariant: descriptions are in place 0. What many transactions read is in every place, so that each reads
@@ -42,8 +44,11 @@ const ADVISORY: RowsAt = RowsAt { object: ObjectId(5), size: ClassSize { words: 
 /// Notifications on their way: those whose body is short, and others.
 const INBOX: RowsAt = RowsAt { object: ObjectId(6), size: ClassSize { words: 3, body: 192 } };
 const LONG_INBOX: RowsAt = RowsAt { object: ObjectId(7), size: ClassSize { words: 3, body: 8192 } };
+/// Statistics of tables.
+pub(crate) const STATISTICS: RowsAt = fixed(8, 1024);
 /// Everything that is there before the first table.
-pub(crate) const PARTS: [RowsAt; 7] = [OBJECTS, STATE, SEQUENCES, GARBAGE, ADVISORY, INBOX, LONG_INBOX];
+pub(crate) const PARTS: [RowsAt; 8] =
+    [OBJECTS, STATE, SEQUENCES, GARBAGE, ADVISORY, INBOX, LONG_INBOX, STATISTICS];
 
 /// The sizes of the classes of the parts.
 pub const SIZES: [ClassSize; 6] =
@@ -54,6 +59,8 @@ pub(crate) const VERSION: u64 = 0;
 /// The next oid.
 pub(crate) const NEXT_OID: u64 = 1;
 const NEXT_LIFE: u64 = 2;
+/// The version of the statistics.
+pub(crate) const STATISTICS_VERSION: u64 = 3;
 const LIFE_OF_HOST: u64 = 256;
 const LISTENING: u64 = 512;
 
@@ -109,15 +116,19 @@ pub(crate) fn set_number(
 /// Puts the numbers of hosts and sessions in a new pod.
 pub(crate) fn put_numbers(tx: &mut dyn Access, classes: &Classes) -> Result<()> {
     put_number(tx, classes, 0, NEXT_LIFE, 1)?;
-    put_number(tx, classes, 0, LISTENING, 0)
+    put_number(tx, classes, 0, LISTENING, 0)?;
+    (0..tx.places()).try_for_each(|place| put_number(tx, classes, place, STATISTICS_VERSION, 0))
 }
 
 /// Puts those that a pod does not have whose catalog an older program made.
 pub(crate) fn complete_numbers(tx: &mut dyn Access, classes: &Classes) -> Result<()> {
-    match read_number(tx, classes, 0, LISTENING)? {
-        Some(_) => Ok(()),
-        None => put_number(tx, classes, 0, LISTENING, 0),
+    let numbers = (0..tx.places()).map(|place| (place, STATISTICS_VERSION)).chain([(0, LISTENING)]);
+    for (place, what) in numbers {
+        if read_number(tx, classes, place, what)?.is_none() {
+            put_number(tx, classes, place, what, 0)?;
+        }
     }
+    Ok(())
 }
 
 /// A place whose rows are in this host's memory, if there is one.

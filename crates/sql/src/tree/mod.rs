@@ -248,6 +248,8 @@ pub(crate) struct Query {
     pub(crate) with_ties: bool,
     /// The visible ones; rows may be longer.
     pub(crate) columns: Vec<OutColumn>,
+    /// Set when it is planned as a part of another one.
+    pub(crate) estimate: Option<plan::Estimate>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

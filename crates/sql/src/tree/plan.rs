@@ -9,6 +9,17 @@ use crate::catalog::object::{Index, Table};
 use crate::parse::ast::{LockStrength, LockWait};
 use crate::types::Oid;
 
+/// What a part of a plan gives and costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Estimate {
+    pub(crate) rows: f64,
+    /// Bytes of a row.
+    pub(crate) width: f64,
+    /// Until its first row.
+    pub(crate) startup: f64,
+    pub(crate) total: f64,
+}
+
 /// How the rows of a level's FROM are found.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::costs::Costs;
 use super::datetime::date_style::DateStyle;
 use super::datetime::interval_style::IntervalStyle;
 use super::value::Value;
@@ -12,7 +13,7 @@ use crate::error::{Result, SqlError};
 use crate::missing;
 use crate::temporary::{KILOBYTE, TemporaryFiles};
 
-/// Settings of a session that change what expressions give.
+/// Settings of a session that change what expressions give, or how rows are found.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `TimeZone`.
@@ -33,6 +34,8 @@ pub struct Settings {
     pub work_mem: usize,
     /// `hash_mem_multiplier`: how many times as much a hash table takes.
     pub hash_mem_multiplier: f64,
+    /// What planning goes by.
+    pub costs: Costs,
 }
 
 impl Settings {
@@ -54,6 +57,7 @@ impl Default for Settings {
             client_encoding: encoding::utf8(),
             work_mem: 4096 * KILOBYTE,
             hash_mem_multiplier: 2.0,
+            costs: Costs::default(),
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod binary;
 pub mod bits;
 pub(crate) mod bytea;
 pub mod context;
+pub mod costs;
 pub mod datetime;
 pub mod inet;
 pub mod json;

@@ -390,11 +390,8 @@ impl<S: Store> LocalSession<S> {
                 let message = format!("column \"{name}\" of relation \"{}\" is {kind} column", table.name);
                 let error = SqlError::new(SqlState::SYNTAX_ERROR, message);
                 let hint = format!("Use ALTER TABLE ... ALTER COLUMN ... DROP {word} instead.");
-                return Err(if matches!(change, AlterColumn::DropDefault) {
-                    error.hint(hint)
-                } else {
-                    error
-                });
+                let drops = matches!(change, AlterColumn::DropDefault);
+                return Err(if drops { error.hint(hint) } else { error });
             }
             AlterColumn::SetDefault(expr, sql) => {
                 table.columns[at].default = self.default(&table, expr, sql, table.columns[at].ty())?;
@@ -426,6 +423,9 @@ impl<S: Store> LocalSession<S> {
             }
             AlterColumn::Compression(method) => {
                 return self.check_compression(table.columns[at].type_oid, Some(method));
+            }
+            AlterColumn::Statistics(target) => {
+                table.columns[at].statistics = self.statistics_target(*target)?
             }
             AlterColumn::Storage(way) => {
                 table.columns[at].storage = self.storage_of(table.columns[at].type_oid, way)?;
@@ -473,7 +473,6 @@ impl<S: Store> LocalSession<S> {
                     return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
                 }
             },
-            AlterColumn::Nothing => return Ok(()),
         }
         self.store.replace(Object::Table(table))
     }

@@ -291,7 +291,9 @@ fn refused(action: &AlterTable) -> Option<&'static str> {
             AlterColumn::AddIdentity { .. } => "ALTER COLUMN ... ADD IDENTITY",
             AlterColumn::SetIdentity { .. } => "ALTER COLUMN ... SET",
             AlterColumn::DropIdentity { .. } => "ALTER COLUMN ... DROP IDENTITY",
-            AlterColumn::Compression(_) | AlterColumn::Storage(_) | AlterColumn::Nothing => return None,
+            AlterColumn::Compression(_) | AlterColumn::Storage(_) | AlterColumn::Statistics(_) => {
+                return None;
+            }
         },
         AlterTable::Logged(true) => "SET LOGGED",
         AlterTable::Logged(false) => "SET UNLOGGED",

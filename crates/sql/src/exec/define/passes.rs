@@ -29,7 +29,7 @@ fn pass(action: &AlterTable) -> u8 {
             AlterColumn::SetDefault(..) | AlterColumn::AddIdentity { .. } => 5,
             // So that SET finds what ADD makes.
             AlterColumn::SetIdentity { .. } => 6,
-            AlterColumn::Compression(_) | AlterColumn::Storage(_) | AlterColumn::Nothing => 6,
+            AlterColumn::Compression(_) | AlterColumn::Storage(_) | AlterColumn::Statistics(_) => 6,
         },
         _ => 6,
     }

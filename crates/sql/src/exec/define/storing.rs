@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::bind::{Collation, collation, type_text};
 use crate::catalog::object::{Index, Object, Rule, Table};
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::session::settings::values::boolean;
 use crate::exec::store::Store;
@@ -30,6 +30,8 @@ enum Allowed {
 
 use Allowed::{Bool, Integer, Real, Word};
 
+/// Values that ANALYZE keeps of a column, at most.
+const STATISTICS_MOST: i64 = 10_000;
 const MOST: i64 = i32::MAX as i64;
 const SWITCH: &str = "\"on\", \"off\", and \"auto\"";
 
@@ -192,6 +194,20 @@ pub(super) fn check_column_name(name: &str) -> Result<()> {
 }
 
 impl<S: Store> LocalSession<S> {
+    /// What `SET STATISTICS` says; `None`: what the setting says.
+    pub(super) fn statistics_target(&self, target: i64) -> Result<Option<u16>> {
+        if target < -1 {
+            let message = format!("statistics target {target} is too low");
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        if target > STATISTICS_MOST {
+            let message = format!("lowering statistics target to {STATISTICS_MOST}");
+            let warning = SqlError::notice(Severity::Warning, SqlState::INVALID_PARAMETER_VALUE, message);
+            self.shared.notices.borrow_mut().push(warning);
+        }
+        Ok(u16::try_from(target.min(STATISTICS_MOST)).ok())
+    }
+
     /// The collation that a query's column has as one of a table.
     pub(super) fn kept_collation(&self, name: &str, column: &OutColumn) -> Result<Option<String>> {
         if let Collation::Conflict(..) = column.collation {

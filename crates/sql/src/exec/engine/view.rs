@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::EngineStore;
 use crate::catalog::object::{Index, Object, Table};
-use crate::catalog::view::CatalogView;
+use crate::catalog::statistics::TableStatistics;
+use crate::catalog::view::{CatalogView, Present};
 use crate::types::Oid;
 
 impl CatalogView for EngineStore {
     fn object(&self, oid: Oid) -> Option<Arc<Object>> {
         let catalog = self.catalog();
-        let of_array = |object: &&Arc<Object>| matches!(&***object, Object::Type(user) if user.array == oid);
-        catalog.get(oid).or_else(|| catalog.objects().find(of_array)).cloned()
+        catalog.get(oid).or_else(|| catalog.element_of(oid)).cloned()
     }
 
     fn relation(&self, schema: Oid, name: &str) -> Option<Arc<Object>> {
@@ -49,6 +49,14 @@ impl CatalogView for EngineStore {
         // Within a transaction that changes it, the catalog's own version is the same for all changes.
         let (changes, own) = (self.changes.get() & 0xffff, self.own_version.get() & 0xffff);
         (self.catalog.borrow().version() << 32) + (own << 16) + changes
+    }
+
+    fn statistics(&self, table: Oid) -> Option<Arc<TableStatistics>> {
+        self.statistics_of(table)
+    }
+
+    fn present(&self, table: Oid, counts: bool) -> Option<Present> {
+        self.present_of(table, counts)
     }
 
     fn ordered(&self, index: &Index) -> bool {

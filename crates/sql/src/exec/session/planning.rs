@@ -53,7 +53,7 @@ impl<S: Store> LocalSession<S> {
             let mut bound = bound?;
             let parameters = binder.parameter_types()?;
             let failing = crate::plan::constants::failing(&ctx, &mut bound);
-            let mut plan = Planner::plan(&self.store, bound, binder.next_cte.get());
+            let mut plan = Planner::plan(&self.store, ctx, bound, binder.next_cte.get());
             plan.relations = relations_of(&self.store, &binder.needs.borrow());
             (plan.needs, plan.failing) = (binder.needs.into_inner(), failing);
             Ok((plan, parameters))
@@ -62,15 +62,17 @@ impl<S: Store> LocalSession<S> {
 
     /// A plan that was just made, for as long as it holds.
     pub(crate) fn keep(&self, plan: Arc<PlannedStatement>) -> KeptPlan {
-        KeptPlan { version: self.store.version(), path: self.search_path(), plan }
+        let (version, statistics) = (self.store.version(), self.store.statistics_version());
+        KeptPlan { version, statistics, path: self.search_path(), plan }
     }
 
-    /// The plan of a prepared statement, made again where the catalog has changed, or the schemas in which
-    /// names are looked for.
+    /// The plan of a prepared statement, made again where the catalog has changed, the schemas in which names
+    /// are looked for, or what is known of tables' rows.
     pub(crate) fn plan_of(&self, prepared: &Prepared) -> Result<Arc<PlannedStatement>> {
         let (version, path) = (self.store.version(), self.search_path());
         if let Some(kept) = prepared.kept()
             && (kept.version, &kept.path) == (version, &path)
+            && kept.statistics == self.store.statistics_version()
             && !self.store.hold(&kept.plan.relations)?
         {
             return Ok(kept.plan);

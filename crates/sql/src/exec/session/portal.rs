@@ -33,6 +33,8 @@ pub(crate) struct Prepared {
 pub(crate) struct KeptPlan {
     /// The catalog's number.
     pub(crate) version: u64,
+    /// That of statistics.
+    pub(crate) statistics: u64,
     /// Where names are looked for.
     pub(crate) path: Arc<[String]>,
     pub(crate) plan: Arc<PlannedStatement>,

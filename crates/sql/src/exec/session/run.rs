@@ -50,7 +50,7 @@ impl PlannedStatement {
 fn alone(statement: &Statement) -> Option<&'static str> {
     use ast::ObjectKind::{Database, Schema};
     match statement {
-        Statement::Maintenance { tag: "VACUUM", .. } => Some("VACUUM"),
+        Statement::Maintenance(it) if it.tag == "VACUUM" => Some("VACUUM"),
         Statement::CreateIndex(index) if index.concurrently => Some("CREATE INDEX CONCURRENTLY"),
         Statement::Drop { concurrently: true, .. } => Some("DROP INDEX CONCURRENTLY"),
         Statement::Rebuild(it) if it.tag == "CLUSTER" => it.name.is_none().then_some("CLUSTER"),
@@ -151,9 +151,9 @@ impl<S: Store> LocalSession<S> {
                 self.rebuild(rebuild)?;
                 tag(rebuild.tag)
             }
-            Statement::Maintenance { tag: name, tables } => {
-                self.maintain(tables)?;
-                tag(name)
+            Statement::Maintenance(maintenance) => {
+                self.maintain(maintenance)?;
+                tag(maintenance.tag)
             }
             Statement::Refresh { name, concurrently, with_data } => {
                 self.ensure_open()?;
@@ -267,7 +267,7 @@ impl<S: Store> LocalSession<S> {
                 return Err(binder.cannot_cast(from, ty.oid, pos));
             };
             let mut expr: Expr = typed.expr;
-            let caches = crate::plan::Planner::plan_expr(&self.store, &mut expr);
+            let caches = crate::plan::Planner::plan_expr(&self.store, ctx, &mut expr);
             let exec = Exec::new(
                 &self.store,
                 ctx,
@@ -342,21 +342,6 @@ impl<S: Store> LocalSession<S> {
                 self.with_binder(|binder| binder.target_table(path)).map(|_| None).map_err(SqlError::nowhere)
             }
         }
-    }
-
-    fn maintain(&mut self, tables: &[(Path, Vec<ast::Ident>)]) -> Result<()> {
-        self.with_context(|ctx, path| {
-            let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
-            let system =
-                |table: &Path| crate::exec::system_tables::find(table.schema(), table.last(), path).is_some();
-            tables.iter().try_for_each(|(table, columns)| match binder.find_relation(table)? {
-                None if system(table) => Ok(()),
-                _ => {
-                    let found = binder.target_table(table)?;
-                    binder.column_list(&found, columns).map(|_| ()).map_err(SqlError::nowhere)
-                }
-            })
-        })
     }
 
     /// `BEGIN statements; EXCEPTION WHEN duplicate_object THEN null; END`: what clients send to create

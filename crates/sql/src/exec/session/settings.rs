@@ -16,6 +16,7 @@ use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::session::Timeouts;
 use crate::temporary::KILOBYTE;
 use crate::types::context::Settings;
+use crate::types::costs::Costs;
 use crate::types::datetime::date_style::DateStyle;
 use crate::types::datetime::interval_style::IntervalStyle;
 pub(crate) use values::{kilobytes, milliseconds};
@@ -324,7 +325,7 @@ impl Variables {
             "temp_file_limit",
             "log_temp_files",
         ];
-        applied.iter().for_each(|name| self.apply(name));
+        applied.iter().chain(&Costs::NAMES).for_each(|name| self.apply(name));
     }
 
     fn apply(&mut self, name: &str) {
@@ -374,7 +375,7 @@ impl Variables {
                 self.session_role = role;
                 self.apply("search_path");
             }
-            _ => {}
+            name => eval.costs.apply(name, &value),
         }
     }
 

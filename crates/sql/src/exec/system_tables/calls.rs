@@ -184,7 +184,7 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
         return on.privilege(source, arguments);
     }
     if server::knows(source) {
-        return server::call(on, source);
+        return server::call(on, source, arguments);
     }
     Ok(match source {
         "pg_table_is_visible" => on.visible(number),

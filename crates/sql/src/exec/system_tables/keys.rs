@@ -49,7 +49,7 @@ pub(super) fn indexes(look: &Look<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for object in &look.objects {
         let Object::Index(index) = &**object else { continue };
-        let Some(table) = look.tables().find(|table| table.oid == index.table) else { continue };
+        let Some(table) = look.table(index.table) else { continue };
         let ty = |of: &Indexed| match of {
             Indexed::Column(column) => table.columns[usize::from(*column)].type_oid,
             Indexed::Expression { type_oid, .. } => *type_oid,
@@ -273,7 +273,7 @@ pub(super) fn dependencies(look: &Look<'_>) -> Vec<Row> {
         match &**object {
             Object::Sequence(it) => {
                 let Some((table, column)) = it.owned_by else { continue };
-                let owner = look.tables().find(|owner| owner.oid == table);
+                let owner = look.table(table);
                 let identity = owner.and_then(|owner| owner.columns.get(usize::from(column)));
                 let identity = identity.and_then(|column| column.identity);
                 let identity = identity.is_some_and(|own| own.sequence == it.oid);
@@ -281,7 +281,7 @@ pub(super) fn dependencies(look: &Look<'_>) -> Vec<Row> {
                 rows.push(row(PG_CLASS, it.oid, (PG_CLASS, table, usize::from(column) + 1), kind));
             }
             Object::Index(it) => {
-                let owner = look.tables().find(|owner| owner.oid == it.table);
+                let owner = look.table(it.table);
                 let constraint =
                     owner.and_then(|owner| owner.constraints.iter().find(|c| index_of(c) == Some(it.oid)));
                 match constraint {

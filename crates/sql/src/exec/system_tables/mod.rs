@@ -6,7 +6,7 @@
 //! * `calls`: functions that read the catalog; `deparse`: expressions as PostgreSQL writes them;
 //! * `operator_classes`: those of indexes;
 //! * `pods`: the pod, this host and its statements;
-//! * `server`: how the server is.
+//! * `server`: how the server is; `statistics`: what is known of the rows of tables.
 //!
 //! 1. Rows come in the order of the objects' numbers and name nothing that the transaction does not see.
 //! 2. A column that nothing is known for is NULL, or 0, false or empty where PostgreSQL has no NULL.
@@ -24,6 +24,7 @@ mod relations;
 pub(crate) mod roles;
 mod server;
 mod sizes;
+mod statistics;
 mod types;
 
 use std::collections::BTreeMap;
@@ -62,6 +63,7 @@ pub(super) fn rows(on: &SessionSystem<'_>, oid: Oid) -> Result<Vec<Row>> {
         "pg_cast" => types::casts(),
         "pg_aggregate" => types::aggregates(),
         "pg_stat_activity" => activity::sessions(on),
+        "pg_statistic" => statistics::rows(&look),
         "pg_stat_ssl" => server::encryption(on),
         "pg_namespace" => roles::schemas(&look),
         "pg_init_privs" => roles::first_privileges(&look),
@@ -98,6 +100,20 @@ pub(super) struct Look<'a> {
 }
 
 impl Look<'_> {
+    /// The object with this number.
+    fn object(&self, oid: Oid) -> Option<&Object> {
+        let at = self.objects.binary_search_by_key(&oid, |object| object.oid()).ok()?;
+        Some(&*self.objects[at])
+    }
+
+    /// The table with this number.
+    fn table(&self, oid: Oid) -> Option<&Table> {
+        match self.object(oid)? {
+            Object::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
     fn tables(&self) -> impl Iterator<Item = &Table> {
         self.objects.iter().filter_map(|object| match &**object {
             Object::Table(table) => Some(table),

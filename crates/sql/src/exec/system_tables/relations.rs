@@ -1,10 +1,13 @@
 //! Tables, views, indexes and sequences as rows: `pg_class`, `pg_attribute` and those that go with them.
 
+use std::sync::Arc;
+
 use super::deparse::Style;
 use super::{Look, Maker, SystemRelation, letter, part_oid, privileges, texts, view_columns};
 use crate::catalog::object::{
-    Column, Expression, Grant, Index, IndexColumn, Indexed, Object, Rule, Sequence, Table,
+    Column, Expression, Grant, Index, IndexColumn, Indexed, Object, Rule, Sequence,
 };
+use crate::catalog::statistics::TableStatistics;
 use crate::catalog::system;
 use crate::exec::Row;
 use crate::exec::define::column_names;
@@ -77,17 +80,17 @@ fn class_of<'o>(look: &Look<'_>, object: &'o Object) -> Option<Class<'o>> {
             method: HEAP,
             rows: table.rows.object.0,
             checks: table.constraints.iter().filter(|c| matches!(c.rule, Rule::Check { .. })).count(),
-            indexed: look.objects.iter().any(|o| matches!(&**o, Object::Index(i) if i.table == oid)),
+            indexed: !look.system.store.indexes(oid).is_empty(),
             triggers: table.constraints.iter().any(|c| matches!(c.rule, Rule::ForeignKey { .. }))
-                || look.tables().any(|other| refers(other, oid)),
+                || !look.system.store.referencing(oid).is_empty(),
             grants: &table.grants,
             options: &table.options,
             unlogged: table.unlogged,
             ..plain
         },
         Object::Index(index) => Class {
-            owner: look.tables().find(|table| table.oid == index.table).map_or(0, |table| table.owner),
-            unlogged: look.tables().any(|table| table.oid == index.table && table.unlogged),
+            owner: look.table(index.table).map_or(0, |table| table.owner),
+            unlogged: look.table(index.table).is_some_and(|table| table.unlogged),
             kind: 'i',
             columns: index.columns.len() + index.include.len(),
             method: method_oid(&index.method),
@@ -96,8 +99,8 @@ fn class_of<'o>(look: &Look<'_>, object: &'o Object) -> Option<Class<'o>> {
         },
         Object::Sequence(sequence) => {
             let (owner, grants) = (sequence.owner, &sequence.grants[..]);
-            let of = sequence.owned_by.map(|(table, _)| table);
-            let unlogged = look.tables().any(|table| Some(table.oid) == of && table.unlogged);
+            let of = sequence.owned_by.and_then(|(table, _)| look.table(table));
+            let unlogged = of.is_some_and(|table| table.unlogged);
             Class { owner, grants, unlogged, kind: 'S', columns: 3, rows: oid, ..plain }
         }
         Object::View(view) => Class {
@@ -111,10 +114,6 @@ fn class_of<'o>(look: &Look<'_>, object: &'o Object) -> Option<Class<'o>> {
         },
         _ => return None,
     })
-}
-
-fn refers(table: &Table, to: Oid) -> bool {
-    table.constraints.iter().any(|c| matches!(c.rule, Rule::ForeignKey { table, .. } if table == to))
 }
 
 fn system_class(relation: &SystemRelation) -> Class<'_> {
@@ -142,6 +141,17 @@ fn system_class(relation: &SystemRelation) -> Class<'_> {
     }
 }
 
+impl Look<'_> {
+    /// What is known of a table's rows, or of those of an index's table.
+    fn known_of(&self, oid: Oid, kind: char) -> Option<Arc<TableStatistics>> {
+        match (kind, self.object(oid)) {
+            ('r' | 'm', _) => self.system.store.statistics(oid),
+            ('i', Some(Object::Index(index))) => self.system.store.statistics(index.table),
+            _ => None,
+        }
+    }
+}
+
 pub(super) fn classes(look: &Look<'_>) -> Vec<Row> {
     let maker = Maker::of(
         "pg_class",
@@ -153,6 +163,7 @@ pub(super) fn classes(look: &Look<'_>) -> Vec<Row> {
             "relowner",
             "relam",
             "relfilenode",
+            "relpages",
             "reltuples",
             "relhasindex",
             "relpersistence",
@@ -171,6 +182,7 @@ pub(super) fn classes(look: &Look<'_>) -> Vec<Row> {
     let row = |class: Class<'_>| {
         let options = class.options.iter().map(|(name, value)| format!("{name}={value}"));
         let options: Vec<String> = options.collect();
+        let known = look.known_of(class.oid, class.kind);
         maker.row([
             Value::Oid(class.oid),
             Value::text(class.name),
@@ -179,7 +191,12 @@ pub(super) fn classes(look: &Look<'_>) -> Vec<Row> {
             Value::Oid(class.owner),
             Value::Oid(class.method),
             Value::Oid(class.rows),
-            Value::Float4(if matches!(class.kind, 'r' | 'm') { -1.0 } else { 0.0 }),
+            Value::Int4(known.as_ref().map_or(0, |known| known.pages as i32)),
+            Value::Float4(match &known {
+                Some(known) => known.rows as f32,
+                None if matches!(class.kind, 'r' | 'm') => -1.0,
+                None => 0.0,
+            }),
             Value::Bool(class.indexed),
             letter(match own_schema == Some(class.schema) {
                 true => 't',
@@ -229,7 +246,7 @@ fn table_attributes<'o>(relation: Oid, columns: &'o [Column], to: &mut Vec<Attri
 }
 
 fn index_attributes<'o>(look: &Look<'_>, index: &Index, to: &mut Vec<Attribute<'o>>) {
-    let Some(table) = look.tables().find(|table| table.oid == index.table) else { return };
+    let Some(table) = look.table(index.table) else { return };
     let plain = |column: &u16| table.columns[usize::from(*column)].ty();
     let key = |column: &IndexColumn| match &column.of {
         Indexed::Column(column) => plain(column),
@@ -304,7 +321,11 @@ fn attribute_rows(look: &Look<'_>, all: &[Attribute<'_>]) -> Vec<Row> {
             Value::Oid(attribute.relation),
             Value::text(attribute.name.as_str()),
             Value::Oid(if dropped { 0 } else { attribute.ty.oid }),
-            Value::Int4(if dropped { 0 } else { -1 }),
+            Value::Int4(match column.and_then(|column| column.statistics) {
+                _ if dropped => 0,
+                Some(target) => i32::from(target),
+                None => -1,
+            }),
             Value::Int2(info.as_ref().map_or(-1, |info| info.len)),
             Value::Int2(attribute.number as i16),
             Value::Int4(i32::from(info.as_ref().is_some_and(|info| info.is_array()))),

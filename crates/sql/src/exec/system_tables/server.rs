@@ -25,7 +25,7 @@ const SOURCES: &[&str] = &[
     "xid_age",
     "mxid_age",
 ];
-/// And the beginnings of several: positions in the log, and what was counted of a table, which is nothing.
+/// And the beginnings of several: positions in the log, and what was counted of a table.
 const POSITIONS: &str = "pg_current_wal_";
 const COUNTS: &str = "pg_stat_get_";
 
@@ -37,7 +37,10 @@ pub(super) fn knows(source: &str) -> bool {
 ///
 /// # Errors
 /// 55000 where only a standby has an answer.
-pub(super) fn call(on: &SessionSystem<'_>, source: &str) -> Result<Value> {
+pub(super) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[Value]) -> Result<Value> {
+    if let (Some(what), Some(Value::Oid(table))) = (source.strip_prefix(COUNTS), arguments.first()) {
+        return Ok(super::statistics::counted(on, what, *table));
+    }
     Ok(match source {
         // What is set in files is read when the server starts.
         "pg_postmaster_start_time" | "pg_conf_load_time" => {

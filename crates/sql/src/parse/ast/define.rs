@@ -165,6 +165,8 @@ pub(crate) enum AlterColumn {
         using: Option<(Expr, String)>,
     },
     Compression(String),
+    /// -1: as `default_statistics_target` says.
+    Statistics(i64),
     Storage(String),
     /// SET GENERATED, SET INCREMENT BY .. and RESTART of an identity column.
     SetIdentity {
@@ -178,8 +180,6 @@ pub(crate) enum AlterColumn {
     DropIdentity {
         if_exists: bool,
     },
-    /// SET STATISTICS, STORAGE, (n_distinct = ..): accepted, nothing is done.
-    Nothing,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -442,4 +442,16 @@ pub enum OnCommit {
     DeleteRows,
     /// It drops it.
     Drop,
+}
+
+/// VACUUM, ANALYZE, CHECKPOINT.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Maintenance {
+    /// That answers.
+    pub(crate) tag: &'static str,
+    /// The tables, with the columns that were listed.
+    pub(crate) tables: Vec<(Path, Vec<Ident>)>,
+    /// ANALYZE, or VACUUM with it.
+    pub(crate) analyzes: bool,
+    pub(crate) verbose: bool,
 }

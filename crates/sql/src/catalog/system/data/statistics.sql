@@ -85,3 +85,16 @@ from pg_catalog.pod_activity;
 -- pg_catalog.pg_stat_gssapi
 select pid, false as gss_authenticated, null::text as principal, false as encrypted
 from pg_catalog.pg_stat_activity;
+
+-- pg_catalog.pg_stats
+select n.nspname as schemaname, c.relname as tablename, a.attname, s.stainherit as inherited,
+  s.stanullfrac as null_frac, s.stawidth as avg_width, s.stadistinct as n_distinct,
+  case when s.stakind1 = 1 then s.stavalues1 end as most_common_vals,
+  case when s.stakind1 = 1 then s.stanumbers1 end as most_common_freqs,
+  case when s.stakind2 = 2 then s.stavalues2 end as histogram_bounds,
+  case when s.stakind3 = 3 then s.stanumbers3[1] end as correlation, null::anyarray as most_common_elems,
+  null::real[] as most_common_elem_freqs, null::real[] as elem_count_histogram
+from pg_catalog.pg_statistic s join pg_catalog.pg_class c on c.oid = s.starelid
+  join pg_catalog.pg_attribute a on c.oid = a.attrelid and a.attnum = s.staattnum
+  left join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where not a.attisdropped and has_table_privilege(c.oid, 'select');

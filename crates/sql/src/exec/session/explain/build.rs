@@ -5,7 +5,6 @@
 //! 2. A condition is shown once: that of an index or a hash stays in the plan as a predicate too, and is
 //!    left out there.
 
-use super::estimate::{PER_CHECK, PER_ROW, constant, width_of};
 use super::print::{Prop, text};
 use super::semi::Semi;
 use crate::exec::aggregate::is_ordered;
@@ -15,12 +14,14 @@ use crate::exec::session::explain::Context;
 use crate::exec::system_tables::deparse::direction;
 use crate::func::quote_ident;
 use crate::parse::ast::SetKind;
-use crate::plan::PlannedStatement;
+use crate::plan::known::{Source, usual_width};
+use crate::plan::{Estimate, Node, PlannedStatement};
 use crate::tree::{
     Body, BoundStatement, Change, Cte, CteKind, DistinctOn, Expr, From, Names, OutColumn, Query, Select,
     SortKey,
 };
 use crate::types::Type;
+use crate::types::costs::Costs;
 
 /// A node as it is shown.
 #[derive(Default)]
@@ -57,8 +58,10 @@ pub(super) struct Builder<'a> {
     pub(super) context: &'a Context<'a>,
     /// The levels around, the innermost last.
     pub(super) levels: Vec<(&'a Names, Option<&'a Select>)>,
-    /// WITH queries by number: name and rows.
-    pub(super) ctes: Vec<(usize, String, f64)>,
+    /// What the nodes of these levels read.
+    pub(super) sources_of: Vec<Vec<Source>>,
+    /// WITH queries by number: their names.
+    pub(super) ctes: Vec<(usize, String)>,
     /// Equalities that nodes further down have shown.
     pub(super) shown: Vec<(&'a Expr, &'a Expr)>,
     /// Queries within expressions, by cache or address, and what they are called.
@@ -78,7 +81,8 @@ impl<'a> Builder<'a> {
     pub(super) fn new(context: &'a Context<'a>) -> Builder<'a> {
         let (levels, ctes, shown, plans) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (own, recursing, semis) = (None, Vec::new(), Vec::new());
-        Builder { context, levels, ctes, shown, plans, own, recursing, semis, subplans: 0, sources: 0 }
+        let (sources_of, subplans, sources) = (Vec::new(), 0, 0);
+        Builder { context, levels, sources_of, ctes, shown, plans, own, recursing, semis, subplans, sources }
     }
 
     pub(super) fn statement(&mut self, plan: &'a PlannedStatement) -> Item {
@@ -101,7 +105,7 @@ impl<'a> Builder<'a> {
         let mut below = match (from, source) {
             (Some(From::Planned(node)), _) => {
                 self.levels.extend(names.map(|names| (names, None)));
-                let item = self.node(node);
+                let item = self.level(node);
                 self.levels.pop();
                 item
             }
@@ -142,12 +146,15 @@ impl<'a> Builder<'a> {
                 CteKind::Change(change) => self.change(change),
                 CteKind::Recursive { base, step, .. } => {
                     let first = self.query(base);
-                    self.ctes.push((cte.id, cte.name.clone(), first.rows));
+                    self.ctes.push((cte.id, cte.name.clone()));
+                    let estimate = self.context.estimator.query(base);
+                    self.context.estimator.add_opaque_cte(cte.id, estimate, base.columns.len());
                     self.recursing.push(cte.id);
                     let second = self.query(step);
                     self.recursing.pop();
-                    let rows = first.rows + 10.0 * second.rows;
-                    let cost = first.cost + 10.0 * second.cost;
+                    let (estimate, _) = self.context.estimator.recursive(base, step);
+                    self.context.estimator.add_opaque_cte(cte.id, estimate, base.columns.len());
+                    let (rows, cost) = (estimate.rows, estimate.total);
                     let (width, startup) = (first.width, first.startup);
                     let children = vec![
                         Item { relation: Some("Outer"), ..first },
@@ -159,15 +166,30 @@ impl<'a> Builder<'a> {
             };
             item.relation = Some("InitPlan");
             item.subplan = Some(format!("CTE {}", cte.name));
-            self.ctes.push((cte.id, cte.name.clone(), item.rows));
+            if let CteKind::Query(query) = &cte.kind {
+                self.context.estimator.add_cte(cte.id, query);
+            }
+            self.ctes.push((cte.id, cte.name.clone()));
             items.push(item);
         }
         items
     }
 
+    pub(super) fn costs(&self) -> &'a Costs {
+        self.context.estimator.costs
+    }
+
+    /// The nodes of a level.
+    pub(super) fn level(&mut self, node: &'a Node) -> Item {
+        self.sources_of.push(self.context.estimator.sources(node));
+        let item = self.node(node);
+        self.sources_of.pop();
+        item
+    }
+
     pub(super) fn result(&self) -> Item {
         let (kind, title) = ("Result", "Result".to_string());
-        Item { kind, title, rows: 1.0, width: 0, cost: PER_ROW, ..Item::default() }
+        Item { kind, title, rows: 1.0, width: 0, cost: self.costs().row, ..Item::default() }
     }
 
     /// A node over another one.
@@ -179,7 +201,7 @@ impl<'a> Builder<'a> {
             rows: below.rows,
             width: below.width,
             startup: below.startup,
-            cost: below.cost + below.rows * PER_CHECK,
+            cost: below.cost + below.rows * self.costs().operator,
             measured: below.measured,
             children: vec![below],
             ..Item::default()
@@ -211,7 +233,7 @@ impl<'a> Builder<'a> {
                 };
                 let about = if rows.len() == 1 { vec![] } else { vec![("Alias", text("*VALUES*"))] };
                 let (rows, width) = (rows.len() as f64, width_of(query));
-                Item { kind, title, about, rows, width, cost: rows * PER_ROW, ..Item::default() }
+                Item { kind, title, about, rows, width, cost: rows * self.costs().row, ..Item::default() }
             }
             Body::Set { kind, all, left, right, .. } => {
                 let mut item = self.set(*kind, *all, left, right);
@@ -225,12 +247,12 @@ impl<'a> Builder<'a> {
                 matches!(&query.body, Body::Select(select) if matches!(select.distinct, DistinctOn::Rows(_)));
             let keys = self.sort_keys(query);
             let (rows, cost) = (item.rows, item.cost);
-            let sorting = rows * rows.max(2.0).log2() * PER_CHECK;
+            let sorting = self.context.estimator.sorting(rows);
             item = self.over("Sort", "Sort", item);
             item.measured = of_query(if distinct { DISTINCT } else { BODY });
             item.details.push(("Sort Key", Prop::List(keys)));
             item.noted = Some(address(query) + SORTED);
-            (item.startup, item.cost) = (cost + sorting, cost + sorting + rows * PER_CHECK);
+            (item.startup, item.cost) = (cost + sorting, cost + sorting + rows * self.costs().operator);
         }
         if let Body::Select(select) = &query.body {
             if let DistinctOn::Columns(_) = &select.distinct {
@@ -242,11 +264,11 @@ impl<'a> Builder<'a> {
             }
         }
         if query.limit.is_some() || query.offset.is_some() {
-            let limit = query.limit.as_ref().and_then(constant).unwrap_or(f64::MAX);
-            let (rows, cost, startup) = (item.rows, item.cost, item.startup);
+            let (rows, width) = (item.rows, item.width as f64);
+            let all = Estimate { rows, width, startup: item.startup, total: item.cost };
+            let some = self.context.estimator.limited(query, all);
             item = self.over("Limit", "Limit", item);
-            item.rows = rows.min(limit);
-            item.cost = startup + (cost - startup) * if rows > 0.0 { item.rows / rows } else { 1.0 };
+            (item.rows, item.startup, item.cost) = (some.rows, some.startup, some.total);
         }
         // The topmost is what the query gives.
         if !item.own {
@@ -259,9 +281,10 @@ impl<'a> Builder<'a> {
     fn select(&mut self, query: &'a Query, select: &'a Select) -> Item {
         let of_query = |count: usize| Some((address(query), count));
         let mut item = match &select.from {
-            From::Planned(node) => self.node(node),
+            From::Planned(node) => self.level(node),
             _ => self.result(),
         };
+        let groups = self.groups(select, item.rows);
         if let Some(group) = &select.group {
             let lists: Vec<Vec<String>> = group
                 .sets
@@ -277,14 +300,16 @@ impl<'a> Builder<'a> {
                 false if group.sets.iter().any(Vec::is_empty) => ("MixedAggregate", "Mixed"),
                 false => ("HashAggregate", "Hashed"),
             };
-            let rows = item.rows;
             if kind == "GroupAggregate" {
                 item = self.over("Sort", "Sort", item);
                 item.details.push(("Sort Key", Prop::List(lists[0].clone())));
                 item.noted = Some(address(group) + SORTED);
                 item.startup = item.cost;
             }
+            let work = (group.keys.len() + group.aggregates.len()) as f64 * self.costs().operator;
+            let work = item.rows * work * group.sets.len() as f64;
             item = self.over("Aggregate", kind, item);
+            item.cost = item.children[0].cost + work;
             item.about = vec![("Strategy", text(strategy)), ("Partial Mode", text("Simple"))];
             let named = |keys: Vec<String>| match keys.is_empty() {
                 true => vec![("Group Keys", Prop::List(vec!["()".to_string()]))],
@@ -297,9 +322,12 @@ impl<'a> Builder<'a> {
                 let keys = lists.into_iter().filter(|keys| !keys.is_empty());
                 item.details.extend(keys.map(|keys| ("Group Key", Prop::List(keys))));
             }
-            item.rows = if group.keys.is_empty() { 1.0 } else { (rows / 10.0).clamp(1.0, 200.0) };
+            item.rows = groups;
             item.startup = item.cost;
-            item.cost += item.rows * PER_ROW;
+            item.cost += item.rows * self.costs().row;
+            if select.having.is_some() {
+                item.rows = (item.rows / 3.0).max(1.0);
+            }
             item.measured = of_query(GROUPED);
             item.noted = matches!(strategy, "Hashed" | "Mixed").then(|| address(query) + GROUPED);
             self.condition(&mut item, "Filter", select.having.as_ref(), true);
@@ -370,7 +398,7 @@ impl<'a> Builder<'a> {
             title: "Append".to_string(),
             rows,
             width,
-            cost: cost + rows * PER_CHECK,
+            cost: cost + rows * self.costs().row / 2.0,
             children: parts,
             ..Item::default()
         };
@@ -394,6 +422,13 @@ impl<'a> Builder<'a> {
                 item
             }
         }
+    }
+
+    /// How many groups so many rows of a level make.
+    fn groups(&self, select: &Select, rows: f64) -> f64 {
+        let estimator = &self.context.estimator;
+        let From::Planned(node) = &select.from else { return 1.0 };
+        estimator.grouped(&estimator.sources(node), rows, select)
     }
 
     /// What the columns of a set operation are in its first part.
@@ -437,6 +472,11 @@ impl<'a> Builder<'a> {
         };
         rows::order_of(query).iter().map(key).collect()
     }
+}
+
+/// Bytes of a query's row.
+fn width_of(query: &Query) -> usize {
+    query.columns.iter().map(|column| usual_width(column.ty.oid)).sum::<f64>() as usize
 }
 
 /// Whether a target is a column of the tables of its level.

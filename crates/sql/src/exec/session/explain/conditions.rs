@@ -1,7 +1,6 @@
 //! Conditions of nodes, and the plans of the queries within them.
 
 use super::build::{Builder, Item};
-use super::estimate::{PER_CHECK, selected};
 use super::print::text;
 use super::semi::semi_of;
 use crate::exec::system_tables::deparse::key_of;
@@ -42,8 +41,6 @@ impl<'a> Builder<'a> {
         self.subplans(item, &parts);
         let Some(shown) = self.all(&parts) else { return };
         item.details.push((name, text(shown)));
-        item.cost += item.rows * PER_CHECK * parts.len() as f64;
-        item.rows = selected(item.rows, &parts);
     }
 
     /// Conditions of which all hold.

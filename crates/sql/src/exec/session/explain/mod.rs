@@ -1,8 +1,8 @@
 //! EXPLAIN, and what its options mean.
 //!
 //! * `build`: statements and queries as nodes with PostgreSQL's names; `nodes`, `scans`: those of a FROM;
-//!   `conditions`: what they test; `notes`: how they sort and hash; `semi`: those that are joins; `estimate`:
-//!   rows, widths. `print`: formats that programs read.
+//!   `conditions`: what they test; `notes`: how they sort and hash; `semi`: those that are joins. `print`:
+//!   formats that programs read. Rows, widths and costs are the planner's (plan/cost.rs).
 //!
 //! 1. Conditions and keys are printed by the same way as definitions (system_tables/deparse).
 //! 2. What ANALYZE shows was counted: rows and loops by node, rows that a condition dropped, and times by a
@@ -13,7 +13,6 @@
 
 mod build;
 mod conditions;
-mod estimate;
 mod nodes;
 mod notes;
 mod print;
@@ -25,7 +24,6 @@ use std::rc::Rc;
 use build::{Builder, Item};
 use print::{Format, Group, Prop, document, number, text};
 
-use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::measure::{Meter, Spent};
 use crate::exec::session::LocalSession;
@@ -33,7 +31,7 @@ use crate::exec::store::Store;
 use crate::exec::system::{SessionSystem, text_column};
 use crate::exec::system_tables::deparse::{Style, Writer};
 use crate::parse::ast::Statement;
-use crate::plan::PlannedStatement;
+use crate::plan::{Estimator, PlannedStatement};
 use crate::session::Sink;
 use crate::storage::access::Traffic;
 use crate::tree::{Expr, Names, Select};
@@ -128,13 +126,11 @@ pub(super) struct Context<'a> {
     system: &'a SessionSystem<'a>,
     ctx: EvalContext<'a>,
     store: &'a dyn Store,
+    estimator: Estimator<'a>,
     verbose: bool,
     /// Columns stand without their table: there is only one.
     bare: bool,
 }
-
-/// How many rows a table is taken to have whose rows nobody has counted.
-const ROWS_UNKNOWN: f64 = 1000.0;
 
 impl Context<'_> {
     /// An expression on these levels, of which the names in `plans` are queries by their address.
@@ -157,13 +153,6 @@ impl Context<'_> {
             writer = writer.over(names, *select, bare);
         }
         writer.output(output).alone(expr, ty, true)
-    }
-
-    fn rows_of(&self, table: &Table) -> f64 {
-        match self.store.census(table.oid) {
-            Ok(census) if census.places > 0 => census.of_pod(census.rows) as f64,
-            _ => ROWS_UNKNOWN,
-        }
     }
 }
 
@@ -389,7 +378,9 @@ impl<S: Store> LocalSession<S> {
         let item = self.with_system(|ctx, system| {
             let verbose = options.verbose;
             let built = |bare| {
-                let context = Context { system, ctx, store: &self.store, verbose, bare };
+                let mut estimator = Estimator::new(&self.store, ctx);
+                estimator.counts = true;
+                let context = Context { system, ctx, store: &self.store, estimator, verbose, bare };
                 let mut builder = Builder::new(&context);
                 let item = builder.statement(plan);
                 (item, builder.sources)

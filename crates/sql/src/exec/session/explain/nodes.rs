@@ -1,7 +1,6 @@
 //! The nodes of a FROM: joins, and what is read that is no table.
 
 use super::build::{Builder, Item};
-use super::estimate::{PER_CHECK, PER_ROW};
 use super::print::{Prop, text};
 use crate::exec::measure::{TABLE, address};
 use crate::func::quote_ident;
@@ -25,8 +24,7 @@ impl<'a> Builder<'a> {
             Node::Scan(scan) => self.scan(scan),
             Node::System { at, filter, .. } => {
                 let (name, alias) = self.entry(*at);
-                let mut item =
-                    Item { kind: "Seq Scan", rows: 100.0, width: 64, cost: 1.0, ..Item::default() };
+                let mut item = Item { kind: "Seq Scan", ..Item::default() };
                 item.title = format!("Seq Scan on {}", aliased(&name, &alias));
                 item.about = vec![("Relation Name", text(name)), ("Alias", text(alias))];
                 self.condition(&mut item, "Filter", filter.as_ref(), false);
@@ -36,30 +34,24 @@ impl<'a> Builder<'a> {
                 let item = self.derived(query, *at, filter.as_ref());
                 self.memoized(item, memo.as_ref())
             }
-            Node::Cte { id, at, width, filter } => {
+            Node::Cte { id, at, filter, .. } => {
                 let alias = self.entry(*at).1;
-                let known = self.ctes.iter().rev().find(|(own, ..)| own == id).cloned();
-                let (_, name, rows) = known.unwrap_or((0, alias.clone(), 1.0));
-                let (width, cost) = (8 * width, rows * PER_ROW);
+                let known = self.ctes.iter().rev().find(|(own, _)| own == id).cloned();
+                let (_, name) = known.unwrap_or((0, alias.clone()));
                 let kind = if self.recursing.contains(id) { "WorkTable Scan" } else { "CTE Scan" };
-                let mut item = Item { kind, rows, width, cost, ..Item::default() };
+                let mut item = Item { kind, ..Item::default() };
                 item.title = format!("{kind} on {}", aliased(&quote_ident(&name), &quote_ident(&alias)));
                 item.about = vec![("CTE Name", text(name)), ("Alias", text(alias))];
                 self.condition(&mut item, "Filter", filter.as_ref(), false);
                 item
             }
-            Node::Functions { calls, at, width, filter, .. } => {
-                self.functions(calls, (*at, *width), filter.as_ref())
-            }
+            Node::Functions { calls, at, filter, .. } => self.functions(calls, *at, filter.as_ref()),
             Node::Loop { outer, inner, on, left, .. } => {
                 let (outer, inner) = (self.node(outer), self.node(inner));
                 let (kind, join) =
                     if *left { ("Nested Loop Left Join", "Left") } else { ("Nested Loop", "Inner") };
-                let rows = (outer.rows * inner.rows).max(1.0);
-                let cost = outer.cost + outer.rows.max(1.0) * inner.cost + rows * PER_ROW;
                 self.own = None;
-                let mut item = joined("Nested Loop", kind, join, rows, (outer, inner));
-                item.cost = cost;
+                let mut item = joined("Nested Loop", kind, join, 0.0, (outer, inner));
                 self.condition(&mut item, "Join Filter", on.as_ref(), false);
                 item
             }
@@ -76,6 +68,10 @@ impl<'a> Builder<'a> {
             }
         };
         self.own = None;
+        let sources = self.sources_of.last().map_or(&[][..], Vec::as_slice);
+        let estimate = self.context.estimator.node(sources, node);
+        (item.rows, item.width) = (estimate.rows, estimate.width as usize);
+        (item.startup, item.cost) = (estimate.startup, estimate.total);
         item.measured = Some((address(node), 0));
         item.own = true;
         // A condition over a node drops rows that it gave, besides those that it dropped itself.
@@ -96,14 +92,7 @@ impl<'a> Builder<'a> {
         self.own = None;
         let noted = Some(address(join) + TABLE);
         let inner = Item { startup: inner.cost, noted, ..self.over("Hash", "Hash", inner) };
-        let rows = match join.keys.is_empty() {
-            true => outer.rows * inner.rows,
-            false => outer.rows.max(inner.rows),
-        };
-        let cost = outer.cost + inner.cost + (outer.rows + inner.rows) * PER_CHECK + rows * PER_ROW;
-        let startup = inner.cost;
-        let mut item = joined("Hash Join", title, kind, rows.max(1.0), (outer, inner));
-        (item.cost, item.startup) = (cost, startup);
+        let mut item = joined("Hash Join", title, kind, 0.0, (outer, inner));
         item.details.extend(self.hash_cond(&join.keys));
         self.shown.extend(join.keys.iter().map(|key| (&key.outer, &key.inner)));
         self.condition(&mut item, "Join Filter", join.residual.as_ref(), false);
@@ -128,26 +117,13 @@ impl<'a> Builder<'a> {
         item
     }
 
-    pub(super) fn functions(
-        &mut self,
-        calls: &'a [SetCall],
-        (at, width): (usize, usize),
-        filter: Option<&'a Expr>,
-    ) -> Item {
+    pub(super) fn functions(&mut self, calls: &'a [SetCall], at: usize, filter: Option<&'a Expr>) -> Item {
         let alias = self.entry(at).1;
-        let rows = 100.0 * calls.iter().filter(|call| !call.scalar).count().min(1) as f64;
         let name = match calls {
             [call] => call.head.function.name,
             _ => "",
         };
-        let width = 8 * width;
-        let mut item = Item {
-            kind: "Function Scan",
-            rows: rows.max(1.0),
-            width,
-            cost: rows.max(1.0) * PER_ROW,
-            ..Item::default()
-        };
+        let mut item = Item { kind: "Function Scan", ..Item::default() };
         let shown = if name.is_empty() {
             quote_ident(&alias)
         } else {

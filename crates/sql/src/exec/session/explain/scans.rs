@@ -2,7 +2,6 @@
 
 use super::build::{Builder, Item};
 use super::conditions::{conjuncts, joined_by_and};
-use super::estimate::{PER_ROW, selected, width_of_table};
 use super::print::text;
 use crate::catalog::object::{Index, Indexed};
 use crate::func::quote_ident;
@@ -15,8 +14,7 @@ impl<'a> Builder<'a> {
         let alias = self.entry(scan.at).1;
         let alias = if alias.is_empty() { table.name.clone() } else { alias };
         let on = self.relation(table.oid, &table.name, &alias);
-        let all = self.context.rows_of(table);
-        let mut item = Item { rows: all, width: width_of_table(scan), ..Item::default() };
+        let mut item = Item::default();
         let mut parts = Vec::new();
         scan.filter.iter().for_each(|filter| conjuncts(filter, &mut parts));
         if let Path::Elements { array: Expr::Subquery(subquery), .. } = &scan.path {
@@ -43,12 +41,9 @@ impl<'a> Builder<'a> {
         item.about.extend(self.named(table.oid, &table.name, &alias));
         let before = parts.clone();
         let (found, left) = self.divided(&scan.path, scan, parts);
-        item.cost = all * PER_ROW;
         match &scan.path {
             Path::Full => {}
             Path::Any(paths) => {
-                item.rows = (all / 200.0).max(1.0) * paths.len() as f64;
-                item.cost = item.rows * 4.0 * PER_ROW + 0.15;
                 let (shown, rest): (Vec<&Expr>, Vec<&Expr>) =
                     before.into_iter().partition(|part| matches!(part, Expr::Or(_)));
                 self.subplans(&mut item, &shown);
@@ -58,10 +53,7 @@ impl<'a> Builder<'a> {
                 self.filter(&mut item, "Filter", &rest);
                 return item;
             }
-            path => {
-                let unique = unique_key(path);
-                item.rows = if unique { 1.0 } else { selected(all, &found) };
-                item.cost = 0.15 + item.rows * 4.0 * PER_ROW;
+            _ => {
                 self.subplans(&mut item, &found);
                 let shown = self.all(&found);
                 item.details.extend(shown.map(|shown| ("Index Cond", text(shown))));
@@ -73,13 +65,15 @@ impl<'a> Builder<'a> {
 
     /// The ways of the alternatives of an OR.
     pub(super) fn bitmap(&mut self, paths: &'a [Path], scan: &'a Scan) -> Item {
-        let rows = (self.context.rows_of(&scan.table) / 200.0).max(1.0);
+        let estimator = &self.context.estimator;
+        let source = estimator.table(&scan.table, scan.at);
+        let read = estimator.read(&source, &scan.path);
         let mut item = Item {
             kind: "BitmapOr",
             title: "BitmapOr".to_string(),
             relation: Some("Outer"),
-            rows: rows * paths.len() as f64,
-            cost: 0.15 * paths.len() as f64,
+            rows: read.rows,
+            cost: self.costs().lookup() * paths.len() as f64,
             ..Item::default()
         };
         for path in paths {
@@ -98,8 +92,8 @@ impl<'a> Builder<'a> {
                 relation: Some("Member"),
                 about: vec![("Index Name", text(index.name.as_str()))],
                 details: vec![("Index Cond", text(shown))],
-                rows,
-                cost: 0.15,
+                rows: estimator.read(&source, path).rows,
+                cost: self.costs().lookup(),
                 ..Item::default()
             });
         }
@@ -185,12 +179,4 @@ fn columns(index: &Index) -> Vec<usize> {
 /// Whether an expression is a column that an index begins with.
 fn is_indexed(index: &Index, scan: &Scan, expr: &Expr) -> bool {
     columns(index).iter().any(|column| *expr.bare() == Expr::slot(scan.at + column))
-}
-
-/// Whether a path leads to one row at most.
-fn unique_key(path: &Path) -> bool {
-    match path {
-        Path::Index { index, equal, .. } => index.unique && equal.len() == index.columns.len(),
-        _ => false,
-    }
 }

@@ -3,7 +3,6 @@
 
 use super::build::{Builder, Item};
 use super::conditions::joined_by_and;
-use super::estimate::{PER_CHECK, PER_ROW};
 use super::nodes::joined;
 use super::print::{Prop, text};
 use crate::plan::{HashKey, Keyed, Node};
@@ -15,6 +14,7 @@ use crate::types::oid;
 pub(super) struct Semi<'a> {
     subquery: &'a Subquery,
     anti: bool,
+    condition: &'a Expr,
 }
 
 /// The level of a query that does nothing behind its FROM.
@@ -43,14 +43,26 @@ pub(super) fn semi_of(condition: &Expr) -> Option<Semi<'_>> {
         SubqueryKind::Any { all: false, negated: false, .. } => !anti && subquery.is_hashed(),
         _ => false,
     };
-    joins.then_some(Semi { subquery, anti })
+    joins.then_some(Semi { subquery, anti, condition })
 }
 
 impl<'a> Builder<'a> {
     /// Puts the joins that conditions of this node are above it.
     pub(super) fn semi_joins(&mut self, item: Item) -> Item {
         let semis = std::mem::take(&mut self.semis);
+        let mut item = item;
+        for semi in &semis {
+            // What the node has been said to give and cost is with them.
+            let (each, once) = self.context.estimator.check(semi.condition);
+            item.rows /= self.share(semi).max(1e-6);
+            item.cost = (item.cost - once - each * item.rows).max(item.startup);
+        }
         semis.into_iter().fold(item, |below, semi| self.semi_join(below, semi))
+    }
+
+    fn share(&self, semi: &Semi<'_>) -> f64 {
+        let sources = self.sources_of.last().map_or(&[][..], Vec::as_slice);
+        self.context.estimator.share(sources, semi.condition)
     }
 
     fn semi_join(&mut self, mut outer: Item, semi: Semi<'a>) -> Item {
@@ -65,10 +77,11 @@ impl<'a> Builder<'a> {
             }
             _ => Vec::new(),
         };
+        let share = self.share(&semi);
         self.levels.push((&select.names, Some(select)));
         let inner = match node {
             Node::Keyed(keyed) => {
-                let inner = self.node(&keyed.inner);
+                let inner = self.level(&keyed.inner);
                 self.own = None;
                 details.extend(self.hash_cond(&keyed.keys));
                 let filter = keyed.filter.iter().collect::<Vec<_>>();
@@ -78,7 +91,7 @@ impl<'a> Builder<'a> {
                 inner
             }
             node => {
-                let inner = self.node(node);
+                let inner = self.level(node);
                 self.own = None;
                 let pairs = left.iter().zip(&select.targets);
                 let shown =
@@ -92,8 +105,9 @@ impl<'a> Builder<'a> {
         self.own = around;
         let inner = Item { startup: inner.cost, ..self.over("Hash", "Hash", inner) };
         let word = if semi.anti { "Anti" } else { "Semi" };
-        let (rows, startup) = ((outer.rows / 2.0).max(1.0), inner.cost);
-        let cost = outer.cost + inner.cost + outer.rows * PER_CHECK + rows * PER_ROW;
+        let (rows, startup) = (outer.rows * share, inner.cost);
+        let costs = self.costs();
+        let cost = outer.cost + inner.cost + outer.rows * costs.operator + rows * costs.row;
         let mut item = joined("Hash Join", &format!("Hash {word} Join"), word, rows, (outer, inner));
         (item.cost, item.startup, item.width) = (cost, startup, item.children[0].width);
         (item.measured, item.own, item.dropping) = measured;
@@ -107,7 +121,6 @@ impl<'a> Builder<'a> {
         self.own = None;
         let mut item = self.over("Hash", "Hash", inner);
         item.details.extend(self.hash_cond(&keyed.keys));
-        item.rows = (item.rows / 200.0).max(1.0);
         self.condition(&mut item, "Filter", keyed.filter.as_ref(), false);
         item
     }
