@@ -9,7 +9,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use liger_engine::Durability;
 use liger_engine::db::Host;
@@ -18,6 +20,7 @@ use liger_fabric::native::HostMemory;
 use liger_server::{Config, Scrape, Server};
 use liger_sql::catalog::HostCatalog;
 use liger_sql::exec::{EngineDatabase, SqlHost, Surroundings};
+use liger_sql::session::{Interrupt, InterruptReason};
 use liger_sql::slots::Slots;
 use liger_sql::storage::classes::Classes;
 use liger_sql::temporary::TemporaryPlace;
@@ -31,12 +34,17 @@ use crate::orders::Shown;
 const EPOCH_US: i64 = 946_684_800_000_000;
 /// Time between two times that the host's state is shown.
 const SHOW_NS: u64 = 100_000_000;
+/// Time between two looks for tables that have changed: `autovacuum_naptime`. The hosts of a pod do not look
+/// at the same time.
+const NAP: Duration = Duration::from_secs(60);
+const APART: Duration = Duration::from_secs(3);
 
 /// What serves clients of SQL.
 pub(super) struct SqlService {
     host: Arc<SqlHost>,
     durability: Durability,
-    /// It ends with this.
+    /// They end with this.
+    _analyzing: Analyzing,
     _server: Arc<Server>,
     _figures: Option<Scrape>,
 }
@@ -77,6 +85,40 @@ fn permit_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
+/// A thread that analyzes tables when many of their rows have changed.
+struct Analyzing {
+    /// It ends when this is gone.
+    goes_on: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    interrupt: Arc<Interrupt>,
+}
+
+impl Analyzing {
+    fn start(database: Arc<EngineDatabase>, host: u8) -> Analyzing {
+        let (goes_on, ends) = channel::<()>();
+        let interrupt = Arc::new(Interrupt::default());
+        let heard = interrupt.clone();
+        let thread = std::thread::spawn(move || {
+            let mut nap = NAP + APART * u32::from(host);
+            while ends.recv_timeout(nap) == Err(RecvTimeoutError::Timeout) {
+                nap = NAP;
+                // What fails, as where the host rests, is tried again.
+                let _ = database.analyze_changed(host, &heard);
+            }
+        });
+        Analyzing { goes_on: Some(goes_on), thread: Some(thread), interrupt }
+    }
+}
+
+impl Drop for Analyzing {
+    fn drop(&mut self) {
+        self.goes_on.take();
+        self.interrupt.raise(InterruptReason::Terminate);
+        let ended = self.thread.take().map(JoinHandle::join);
+        debug_assert!(ended.is_none_or(|ended| ended.is_ok()), "it panics never");
+    }
+}
+
 impl SqlService {
     /// Opens the catalog, and lets clients in.
     pub(super) fn open<M: HostMemory>(
@@ -109,7 +151,8 @@ impl SqlService {
         let database =
             EngineDatabase::new(host.clone(), move || Box::new(Machine { temporary: temporary.clone() }));
         host.slots.observed().set_first_port(sql.port);
-        let server = Server::start(config, Arc::new(database)).map_err(|error| error.to_string())?;
+        let database = Arc::new(database);
+        let server = Server::start(config, database.clone()).map_err(|error| error.to_string())?;
         let (server, slots) = (Arc::new(server), host.slots.clone());
         let drained = server.clone();
         let drain: Box<dyn Fn() -> usize + Send + Sync> = Box::new(move || drained.drain());
@@ -121,7 +164,8 @@ impl SqlService {
         let figures = figures.map(|at| Scrape::start(at, Arc::new(render))).transpose();
         let figures = figures.map_err(|error| error.to_string())?;
         let durability = job.durability.into();
-        Ok(SqlService { host, durability, _server: server, _figures: figures })
+        let analyzing = Analyzing::start(database, number);
+        Ok(SqlService { host, durability, _analyzing: analyzing, _server: server, _figures: figures })
     }
 
     /// Works for clients, with so many workers, until there is an order.
