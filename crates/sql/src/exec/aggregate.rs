@@ -8,6 +8,8 @@
 //!    has its rows sorted.
 //! 3. Expressions of keys are evaluated once for a row.
 
+use std::borrow::Cow;
+
 use super::measure::{HashUse, Note, SORTED, address};
 use super::rows::{RowMap, same};
 use super::spill::{Parts, Place, Sorter, Space, footprint, kilobytes};
@@ -243,7 +245,7 @@ impl<'p> Exec<'p> {
             let env = Env { row, outer };
             let keys = group.keys.iter().map(|(expr, _)| self.eval(expr, &env)).collect::<Result<Row>>()?;
             for (set, sorter) in group.sets.iter().zip(&mut sorters) {
-                sorter.push(row.iter().cloned().chain(part_of(&keys, set)).collect())?;
+                sorter.push(row.iter().chain(&*part_of(&keys, set)).cloned().collect())?;
             }
             Ok(true)
         })?;
@@ -300,7 +302,10 @@ impl<'p> Table<'p> {
 }
 
 /// The keys of a grouping set; the others are NULL.
-fn part_of(keys: &[Value], set: &[usize]) -> Row {
+fn part_of<'k>(keys: &'k [Value], set: &[usize]) -> Cow<'k, [Value]> {
+    if (0..keys.len()).all(|key| set.contains(&key)) {
+        return Cow::Borrowed(keys);
+    }
     let part = |(key, value): (usize, &Value)| if set.contains(&key) { value.clone() } else { Value::Null };
     keys.iter().enumerate().map(part).collect()
 }
