@@ -12,7 +12,8 @@ use std::io;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use liger_fabric::disk::{TemporaryDirectory, TemporaryFile};
+pub use liger_fabric::disk::TemporaryDirectory;
+use liger_fabric::disk::TemporaryFile;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::interrupt::Interrupt;

@@ -9,6 +9,7 @@ use liger_sql::error::Result;
 use liger_sql::exec::memory::Memory;
 use liger_sql::exec::{LocalSession, Surroundings};
 use liger_sql::session::{Database, LoginRole, Session, SessionStart};
+use liger_sql::temporary::{TemporaryDirectory, TemporaryPlace};
 
 use crate::client::{Client, Message, connect, execute, field, kinds, message, named, query, startup, sync};
 
@@ -24,6 +25,11 @@ impl Surroundings for Still {
 
     fn random_u64(&self) -> u64 {
         4
+    }
+
+    fn temporary_place(&self) -> Arc<dyn TemporaryPlace> {
+        let path = std::env::temp_dir().join("liger-tests");
+        Arc::new(TemporaryDirectory::open(&path, "of-servers.").expect("there is a directory for it"))
     }
 }
 
