@@ -19,6 +19,7 @@
 mod operations;
 mod register;
 mod staged;
+mod words;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

@@ -55,8 +55,8 @@ fn up_to_its_kill_a_run_is_the_run_without_one() {
     assert_eq!(killed.trace_hash, ran(Some(crash)).trace_hash, "a run replays");
 }
 
-/// Who resolves a dead host's locks needs all records of its last transaction: without those before the last one
-/// some of its changes would be lost.
+/// Who resolves a dead host's locks needs all records of its last transaction: without those before the last
+/// one some of its changes would be lost.
 #[test]
 fn the_last_transaction_of_a_dead_host_has_several_records() {
     let operation = Operation::named("long-commit").expect("it is in the list");

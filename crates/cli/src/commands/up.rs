@@ -94,7 +94,8 @@ pub struct PodShape {
     /// Data memory, like 512M [default: enough]
     #[arg(long, value_parser = sizes::parse)]
     pub memory: Option<u64>,
-    /// Memory of a host that the changes of one transaction may take until it commits, like 512M [default: 4G]
+    /// Memory of a host that the changes of one transaction may take until it commits, like 512M [default:
+    /// 4G]
     #[arg(long, value_parser = sizes::parse)]
     pub transaction_memory: Option<u64>,
     /// A host that sends no heartbeat for so long is dead, like 500ms. That is for hosts that hang: if a

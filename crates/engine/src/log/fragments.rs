@@ -22,8 +22,8 @@ use std::collections::BTreeMap;
 
 use super::record::{Extent, Record};
 
-/// What was found of transactions whose last record was not found yet, of one host: its changes, as the caller
-/// keeps them.
+/// What was found of transactions whose last record was not found yet, of one host: its changes, as the
+/// caller keeps them.
 #[derive(Debug)]
 pub struct Unfinished<T> {
     /// By worker: where the first fragment is, and what was kept; nothing if that one was missing.

@@ -230,8 +230,8 @@ pub(super) fn extent_of(beginning: &[u8]) -> Option<Extent> {
 pub(super) const EXTENT_BYTES: usize = HEAD_BYTES + FIRST_BYTES;
 
 /// Steps over the records in `bytes`, the first of which begins at byte `at`, by the lengths in their heads;
-/// `each` sees where each one begins, and what is there of it. Returns where the next one begins, at the end of `bytes` or behind it;
-/// `u64::MAX` if that cannot be known, because a length makes no sense.
+/// `each` sees where each one begins, and what is there of it. Returns where the next one begins, at the end
+/// of `bytes` or behind it; `u64::MAX` if that cannot be known, because a length makes no sense.
 pub(super) fn step_over(bytes: &[u8], mut at: u64, mut each: impl FnMut(u64, &[u8])) -> u64 {
     while at < bytes.len() as u64 {
         let record = &bytes[at as usize..];

@@ -254,8 +254,8 @@ impl RingReader {
         (last > 0).then_some(bytes)
     }
 
-    /// The records from `position` of the stream on, without those that are on storage (but for the last one):
-    /// where they begin, and their bytes. The ring's host is dead.
+    /// The records from `position` of the stream on, without those that are on storage (but for the last
+    /// one): where they begin, and their bytes. The ring's host is dead.
     pub fn bytes_from<F: Fabric>(&self, cx: &Cx<F>, position: u64) -> (u64, Vec<u8>) {
         let ((head, tail, last), mut bytes) = (self.words(cx), Vec::new());
         // What is before the head may be overwritten in part, by a record that did not get its tail; but not

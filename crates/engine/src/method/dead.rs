@@ -2,8 +2,8 @@
 //! whose rows may not all be changed.
 //!
 //! Invariants:
-//! 1. Of a transaction with several records (log/fragments.rs) all are known, or nothing is touched: those that
-//!    are not in the ring any more are in the dead host's log, for the ring was told so.
+//! 1. Of a transaction with several records (log/fragments.rs) all are known, or nothing is touched: those
+//!    that are not in the ring any more are in the dead host's log, for the ring was told so.
 
 use std::collections::BTreeMap;
 

@@ -113,7 +113,9 @@ pub enum RecoveryError {
     #[error(transparent)]
     Chain(Box<BrokenChain>),
     /// Of a transaction with several records some are neither in the ring nor in the log.
-    #[error("host {}, ring of worker {worker}: records of its last transaction are not found in the log", host.0)]
+    #[error(
+        "host {}, ring of worker {worker}: records of its last transaction are not found in the log", host.0
+    )]
     Fragments {
         /// Whose.
         host: HostId,

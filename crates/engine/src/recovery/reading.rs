@@ -128,8 +128,8 @@ pub(super) fn look_at_host<F: Fabric>(
     Ok(HostFiles { scan: None, ..reading.finish() })
 }
 
-/// Shows the intact records of a host's log, in the order in which they were written; `turn` is called now and
-/// then. Somebody may write more meanwhile, which is seen or not.
+/// Shows the intact records of a host's log, in the order in which they were written; `turn` is called now
+/// and then. Somebody may write more meanwhile, which is seen or not.
 ///
 /// # Errors
 /// If a segment cannot be read, or does not fit what was read before it: who writes meanwhile may be the

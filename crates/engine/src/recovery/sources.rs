@@ -102,8 +102,8 @@ impl Sources<'_> {
         self.sort(record, at, wanted, sorted)
     }
 
-    /// Sorts the changes of a record into partitions: of those of a fragment nobody knows yet whether an image
-    /// has them.
+    /// Sorts the changes of a record into partitions: of those of a fragment nobody knows yet whether an
+    /// image has them.
     fn sort(
         &self,
         record: &Record<'_>,

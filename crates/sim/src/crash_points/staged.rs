@@ -9,7 +9,8 @@ use liger_engine::{Session, TxnError};
 use liger_fabric::sim::{CrashDomain, Sim};
 use liger_fabric::{Cx, HostId};
 
-use super::operations::{A, Operation, Part, Subject, prove};
+use super::operations::{A, Operation, Part, Subject};
+use super::words::prove;
 use crate::pod::Kept;
 use crate::survival::world::{Script, World};
 

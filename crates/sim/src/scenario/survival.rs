@@ -12,8 +12,8 @@ use crate::survival::{Death, Room, SurvivalResult, SurvivalRun, run};
 /// host replaces when their owner dies; logs that checkpoints make short all the time; shared memory that is
 /// full; a host that has changed a dead one's rows and dies while these are taken over; a row that its next
 /// owner hears of again ([`super::again`]); disks that are full; the same when successors die one after the
-/// other; another access method beside rows; transactions that are too long for one record; one such commit, in
-/// the middle of which its host dies.
+/// other; another access method beside rows; transactions that are too long for one record; one such commit,
+/// in the middle of which its host dies.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival", run: mixed },
     Scenario { name: "survival-churn", run: churn },
@@ -30,8 +30,8 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival-long-commit", run: long_commit },
 ];
 
-/// Verbs after which a run counts as stuck; and one with long transactions, or in which dead hosts have to wait
-/// for room.
+/// Verbs after which a run counts as stuck; and one with long transactions, or in which dead hosts have to
+/// wait for room.
 const MAX_VERBS: u64 = 3_000_000;
 const MAX_VERBS_OF_WAITING: u64 = 20_000_000;
 

@@ -286,13 +286,9 @@ impl<'a> Builder<'a> {
         };
         let groups = self.groups(select, item.rows);
         if let Some(group) = &select.group {
-            let lists: Vec<Vec<String>> = group
-                .sets
-                .iter()
-                .map(|set| {
-                    set.iter().map(|at| self.shown_expr(&group.keys[*at].0, group.keys[*at].1)).collect()
-                })
-                .collect();
+            let shown = |at: &usize| self.shown_expr(&group.keys[*at].0, group.keys[*at].1);
+            let lists: Vec<Vec<String>> =
+                group.sets.iter().map(|set| set.iter().map(shown).collect()).collect();
             let is_sorted = group.aggregates.iter().any(is_ordered);
             let (kind, strategy) = match group.keys.is_empty() {
                 true => ("Aggregate", "Plain"),
