@@ -102,7 +102,11 @@ impl Estimator<'_> {
         let foreign = source.foreign * costs.foreign_row;
         let off = |is_on: bool| if is_on { 0.0 } else { DISABLED };
         let by_index = |index: &Index, rows: f64, lookups: f64| {
-            let fetch = if index.keeps_rows() { 0.0 } else { costs.lookup() };
+            // Its own rows lie in its order.
+            let fetch = match index.keeps_rows() {
+                true => source.pages * costs.page / source.rows.max(1.0),
+                false => costs.lookup(),
+            };
             lookups * costs.lookup()
                 + rows * (costs.entry + fetch + costs.row + foreign)
                 + off(costs.index_scans)
@@ -353,7 +357,7 @@ impl Estimator<'_> {
     }
 
     /// How many groups rows of a level fall into.
-    fn groups(&self, sources: &[Source], rows: f64, keys: &[&Expr]) -> f64 {
+    pub(crate) fn groups(&self, sources: &[Source], rows: f64, keys: &[&Expr]) -> f64 {
         // Keys of one table are not more than its rows that are left.
         let mut found = 1.0f64;
         for key in keys {

@@ -149,7 +149,9 @@ impl Sizes {
     /// One of the four suppliers of a part.
     fn supplier(&self, part: u64, which: u64) -> u64 {
         let all = self.suppliers;
-        (part + which * (all / 4 + (part - 1) / all)) % all + 1
+        // With few suppliers the four would meet.
+        let shift = (part - 1) / all % (all / 12).max(1);
+        (part + which * (all / 4 + shift)) % all + 1
     }
 }
 

@@ -361,7 +361,7 @@ impl<'a> Builder<'a> {
             item = self.over("Aggregate", "HashAggregate", item);
             item.about = vec![("Strategy", text("Hashed")), ("Partial Mode", text("Simple"))];
             item.details.push(("Group Key", Prop::List(keys)));
-            item.rows = (item.rows / 2.0).max(1.0);
+            item.rows = self.distinct(query, select, item.rows);
             item.startup = item.cost;
             item.measured = of_query(DISTINCT);
             item.noted = Some(address(query) + DISTINCT);
@@ -417,6 +417,18 @@ impl<'a> Builder<'a> {
                 item.startup = item.cost;
                 item
             }
+        }
+    }
+
+    /// How many of so many rows of a level differ.
+    fn distinct(&self, query: &Query, select: &Select, rows: f64) -> f64 {
+        let estimator = &self.context.estimator;
+        match &select.from {
+            From::Planned(node) if select.group.is_none() => {
+                let keys: Vec<&Expr> = select.targets.iter().take(query.columns.len()).collect();
+                estimator.groups(&estimator.sources(node), rows, &keys)
+            }
+            _ => rows.max(1.0),
         }
     }
 
