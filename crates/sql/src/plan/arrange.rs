@@ -77,8 +77,8 @@ impl<'a> Planner<'a> {
         from: From,
         conditions: Vec<Expr>,
         outside: &Slots,
-    ) -> Result<Node, (From, Vec<Expr>)> {
-        let given = (from.clone(), conditions.clone());
+    ) -> Result<Node, Box<(From, Vec<Expr>)>> {
+        let given = Box::new((from.clone(), conditions.clone()));
         let (mut parts, mut conditions) = (Vec::new(), factor::shared(conditions));
         spread(from, self.estimator.costs.join_limit, &mut parts, &mut conditions);
         conditions = factor::shared(conditions);

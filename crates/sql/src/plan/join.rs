@@ -136,7 +136,7 @@ impl Planner<'_> {
         if !changes && matches!(from, From::Join { .. }) && self.is_known(&from) {
             match self.by_cost(from, conjuncts, outside) {
                 Ok(node) => return node,
-                Err(given) => (from, conjuncts) = given,
+                Err(given) => (from, conjuncts) = *given,
             }
         }
         let mut units = Vec::new();

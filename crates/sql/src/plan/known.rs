@@ -104,6 +104,9 @@ impl Source {
     }
 }
 
+/// Columns of a query, as far as they are known.
+pub(super) type Columns = Vec<Option<Variable>>;
+
 /// What statistics say of rows and conditions.
 pub(crate) struct Estimator<'a> {
     pub(crate) store: &'a dyn CatalogView,
@@ -112,7 +115,7 @@ pub(crate) struct Estimator<'a> {
     /// Rows are counted of tables that ANALYZE has not looked at.
     pub(crate) counts: bool,
     /// WITH queries: what they cost, and their columns.
-    pub(super) ctes: RefCell<BTreeMap<usize, (Estimate, Vec<Option<Variable>>)>>,
+    pub(super) ctes: RefCell<BTreeMap<usize, (Estimate, Columns)>>,
 }
 
 impl<'a> Estimator<'a> {

@@ -84,6 +84,9 @@ struct Leaf {
     factor: f64,
 }
 
+/// How good a join is: one without a condition is worse than any other; then the less it gives and costs.
+type Rank = (bool, f64);
+
 /// What a part costs that an index finds for each row of others.
 type Lookup = Option<(f64, f64)>;
 
@@ -155,7 +158,10 @@ pub(super) fn spread(from: From, most: usize, parts: &mut Vec<Part>, conditions:
         parts.push(Part { unit: Unit { from, slots, needs }, left: None, behind });
     };
     let From::Join { kind, left, right, on, written } = from else {
-        return if from == From::One { () } else { whole(from, parts) };
+        if from != From::One {
+            whole(from, parts);
+        }
+        return;
     };
     let fits = written.comma || count(&left) + count(&right) <= most.max(1);
     if kind == JoinKind::Full {
@@ -379,7 +385,7 @@ impl<'s, 'a> Search<'s, 'a> {
     fn greedy(&mut self) -> Option<usize> {
         let mut left: Vec<usize> = (0..self.parts.len()).map(|part| self.add(self.leaf_way(part))).collect();
         while left.len() > 1 {
-            let mut found: Option<((bool, f64), Way, (usize, usize))> = None;
+            let mut found: Option<(Rank, Way, (usize, usize))> = None;
             for first in left.iter().copied() {
                 for second in left.iter().copied().filter(|second| *second != first) {
                     let (outer, inner) = (self.ways[first], self.ways[second]);

@@ -38,7 +38,7 @@ impl<R> Sample<R> {
         if self.kept.len() < self.most {
             return self.kept.push((at, row()));
         }
-        let place = (u128::from(random) * u128::from(self.seen) >> 64) as usize;
+        let place = ((u128::from(random) * u128::from(self.seen)) >> 64) as usize;
         if place < self.most {
             self.kept[place] = (at, row());
         }
