@@ -266,10 +266,7 @@ impl<M: Kept> Operation<M> {
             subject: Subject::Successor,
             keys: 16,
             ring_bytes: 1 << 10,
-            meanwhile: &[
-                (A, |a| a.changes(&[(OF_B, 0), (0, 0)], &Self::ODD, &[(OF_B, 2), (OF_C, 2)])),
-                (B, |b| b.updates(&[(0, 2), (OF_B, 8)])),
-            ],
+            meanwhile: &[(A, |a| a.mixes_with(&Self::ODD, 800)), (B, |b| b.updates(&[(0, 2), (OF_B, 0)]))],
             ..Self::A_DIES
         },
         Operation {

@@ -98,8 +98,13 @@ impl<M: Kept> Actor<'_, M> {
 
     /// Changes everybody's rows; when it is to die, somewhere in the commit of one more such transaction.
     pub(super) fn mixes(&mut self) {
+        self.mixes_with(&[], 150);
+    }
+
+    /// The same; these rows come and go too, and it dies within so many verbs.
+    pub(super) fn mixes_with(&mut self, replaced: &[(i16, i32)], verbs: u64) {
         let (scene, cx) = (self.scene, self.cx);
-        let (kind, id, verb) = (cx.random_below(4), cx.random_below(8) as i32, 1 + cx.random_below(150));
+        let (kind, id, verb) = (cx.random_below(4), cx.random_below(8) as i32, 1 + cx.random_below(verbs));
         let all = [(0, 0), (0, 2), (0, 6), (OF_B, 0), (OF_B, 2), (OF_C, 0), (OF_C, id & !1)];
         self.does(|txn, value| {
             for (part, id) in all {
@@ -109,6 +114,11 @@ impl<M: Kept> Actor<'_, M> {
                 0 => insert(txn, (OF_B, id | 1), value)?,
                 1 => drop(txn.delete(ITEMS, &item_key(OF_C, 4))?),
                 _ => {}
+            }
+            for (part, id) in replaced {
+                if !txn.delete(ITEMS, &item_key(*part, *id))? {
+                    insert(txn, (*part, *id), value)?;
+                }
             }
             // It holds all its locks.
             if let Some(domain) = scene.doom.take() {
