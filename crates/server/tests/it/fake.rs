@@ -78,6 +78,7 @@ impl Database for FakeDatabase {
             changed,
             timeouts: Timeouts::default(),
             settings: Settings::default(),
+            lasts: String::new(),
         }))
     }
 }
@@ -105,6 +106,8 @@ struct FakeSession {
     changed: Vec<(&'static str, String)>,
     timeouts: Timeouts,
     settings: Settings,
+    /// For each Execute whether a Sync was known to come next: `y` or `n`.
+    lasts: String,
 }
 
 fn column(name: &str, ty: Oid, len: i16) -> ColumnDescription {
@@ -117,6 +120,7 @@ fn columns_of(text: &str, parameters: usize) -> Vec<ColumnDescription> {
         "rows" => vec![column("n", oid::INT4, 4), column("text", oid::TEXT, -1)],
         "types" => types().iter().map(|(ty, _)| column("v", *ty, -1)).collect(),
         "echo" => (0..parameters).map(|at| column(&format!("p{at}"), oid::TEXT, -1)).collect(),
+        "lasts" => vec![column("lasts", oid::TEXT, -1)],
         "activity" => ["user", "state", "query"].map(|name| column(name, oid::TEXT, -1)).into(),
         _ => Vec::new(),
     }
@@ -181,6 +185,7 @@ impl FakeSession {
                 Box::new((1..=count).map(|n| vec![Value::Int4(n as i32), Value::text(format!("row {n}"))]))
             }
             "echo" => Box::new(std::iter::once(portal.values.clone())),
+            "lasts" => Box::new(std::iter::once(vec![Value::text(self.lasts.clone())])),
             "types" => Box::new(std::iter::once(types().into_iter().map(|(_, value)| value).collect())),
             "activity" => Box::new(self.start.server.activity().into_iter().map(|activity| {
                 [activity.user, activity.state.text().to_string(), activity.query].map(Value::text).into()
@@ -403,7 +408,8 @@ impl Session for FakeSession {
         }
     }
 
-    fn execute(&mut self, name: &str, max_rows: u32, _last: bool, sink: &mut dyn Sink) -> Result<Progress> {
+    fn execute(&mut self, name: &str, max_rows: u32, last: bool, sink: &mut dyn Sink) -> Result<Progress> {
+        self.lasts.push(if last { 'y' } else { 'n' });
         let Some(mut portal) = self.portals.remove(name) else {
             self.fail();
             return Err(SqlError::new(SqlState::INVALID_CURSOR_NAME, "no such portal"));

@@ -1,5 +1,7 @@
 //! Which answers follow which messages.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use crate::client::{Client, bind, execute, field, kinds, message, named, parse, query, sync};
 use crate::start;
 
@@ -72,6 +74,27 @@ fn a_series_answers_at_sync() {
     assert_eq!(kinds(&client.ask(&[named(b'C', b'S', "never"), sync()].concat())), "3Z");
     let empty = [parse("", ""), bind("", "", &[], 0), named(b'D', b'P', ""), execute("", 0), sync()];
     assert_eq!(kinds(&client.ask(&empty.concat())), "12nIZ");
+}
+
+#[test]
+fn the_execute_before_sync_is_the_last() {
+    let (_server, address) = start(|_| {});
+    let mut client = Client::new(address);
+    let run = |name: &str, sql: &str| [parse(name, sql), bind(name, name, &[], 0), execute(name, 0)].concat();
+    let series = [run("a", "select"), run("b", "select"), run("c", "lasts"), sync()].concat();
+    let messages = client.ask(&series);
+    let (_, row) = messages.iter().rfind(|(kind, _)| *kind == b'D').expect("a row");
+    assert_eq!(&row[6..], b"nny");
+}
+
+#[test]
+fn texts_and_portals_that_were_run_are_counted() {
+    let (server, address) = start(|_| {});
+    let mut client = Client::new(address);
+    client.run("select");
+    client.run("rows 2; rows 2");
+    client.ask(&[parse("", "select"), bind("", "", &[], 0), execute("", 0), sync()].concat());
+    crate::endings::wait_for(|| server.metrics().statements.load(Relaxed) == 3);
 }
 
 #[test]
