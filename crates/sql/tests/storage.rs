@@ -201,7 +201,10 @@ fn long_values_lie_outside_and_long_keys_are_cut() {
     let (_, mut hosts) = pod(2);
     let [a, b] = &mut hosts[..] else { panic!("two hosts") };
     let columns = [("name", Type::of(oid::TEXT)), ("n", Type::of(oid::INT4)), ("note", Type::of(oid::TEXT))];
-    let table = a.run(|tx, working| working.create_table(tx, new_table("notes", &columns, &[0]))).oid;
+    let made = a.run(|tx, working| working.create_table(tx, new_table("notes", &columns, &[0])));
+    let outside = made.overflow.expect("texts may lie outside");
+    assert_ne!(outside.object, made.rows.object, "rows of one class are apart by the object's number");
+    let table = made.oid;
     let name = |n: i32| format!("{}{n:04}", "a very long name that does not fit the key at all ".repeat(3));
     let text = |n: usize| "0123456789abcdef".repeat(n);
     let numbers = liger_sql::storage::numbers::Numbers::from_life(9);
