@@ -45,6 +45,20 @@ fn alternatives_of_ranges_are_looked_up() {
     assert!(!has(&plan("id = 5 and (k < 1 or k > 5)"), "BitmapOr"));
 }
 
+/// What a plan is said to cost, and how many rows it is said to have, is no figure of PostgreSQL's.
+#[test]
+fn plans_tell_what_they_expect() {
+    let mut session = LocalSession::new(Memory::default(), start(), Box::new(Fixed)).expect("it opens");
+    answer(&mut session, "create table t (id int primary key, k int); create index t_k on t (k)");
+    let mut first = |sql: &str| answer(&mut session, &format!("explain {sql} /* order by */")).swap_remove(0);
+    let function = first("select * from generate_series(1, 3) g");
+    assert!(function.starts_with("Function Scan") && function.contains(" rows=100 "), "{function}");
+    let bitmap = first("select * from t where k between 1 and 2 or k between 5 and 6");
+    let cost = bitmap.split_once("..").and_then(|(_, cost)| cost.split(' ').next()?.parse::<f64>().ok());
+    let is_low = cost.is_some_and(|cost| 0.1 < cost && cost < 10.0);
+    assert!(bitmap.starts_with("Bitmap Heap Scan") && is_low, "{bitmap}");
+}
+
 /// What PostgreSQL has no plan for, or another one: what is kept by hash or by values, and what an index
 /// finds.
 #[test]
