@@ -580,3 +580,16 @@ impl<F: Fabric> Joiner<'_, F> {
         Err(SelfTestFailure::FenceLeaks { peer: self.peer.host, entered, counted })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn lines_of_different_orders_differ() {
+        let lines: BTreeSet<[u8; LINE]> = (0..5000).map(pattern).collect();
+        assert_eq!(lines.len(), 5000);
+    }
+}
