@@ -143,11 +143,6 @@ impl RowSlab {
         self.len == 0
     }
 
-    /// Bytes of memory that the rows take, free ones included.
-    pub fn bytes_used(&self) -> usize {
-        (self.chunks.len() * 8 * self.stride) << self.chunk_shift
-    }
-
     /// A row whose header and bytes are zero; `None` if all are in use.
     pub fn alloc(&mut self) -> Option<u32> {
         if self.free != NONE {
