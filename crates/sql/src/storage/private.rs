@@ -352,6 +352,7 @@ mod tests {
         assert!(rows.delete(&key(old, 2)) && rows.insert(key(old, 2), &[5; 4]).expect("there is room"));
         assert!(rows.delete(&key(old, 3)) && !rows.delete(&key(old, 3)));
         assert!(rows.insert(key(new, 1), &[1; 4]).expect("there is room"));
+        assert!(rows.update(&key(new, 1), &mut |row| row.put_bytes(0, &[6])));
         assert_eq!(seen(&rows, old), [(1, vec![1, 7, 7, 8]), (2, vec![5; 4])]);
         rows.roll_back();
         assert_eq!((seen(&rows, old), seen(&rows, new)), (before, Vec::new()));
