@@ -6,7 +6,7 @@
 //! 3. An operator ends as scan.l ends it: before a comment, and a trailing `+` or `-` belongs to it only if
 //!    it holds one of `~ ! @ # % ^ & | ? \``.
 use super::syntax_error;
-use super::unicode::unicode_escapes;
+use super::unicode::{FIRST_HALF, SECOND_HALF, character, hexadecimal, joined, unicode_escapes};
 use crate::encoding::bad_bytes;
 use crate::error::{SqlError, SqlState};
 
@@ -360,24 +360,59 @@ impl Lexer<'_> {
                 self.at -= 1;
                 (self.count(3, 8), 8)
             }
-            b'x' => (self.count(2, 16), 16),
-            b'u' => (4, 16),
-            b'U' => (8, 16),
+            b'x' if self.count(2, 16) > 0 => (self.count(2, 16), 16),
+            b'u' | b'U' => return self.unicode_escape(kind, value),
             0 => return Err(self.unterminated("quoted string", start)),
             other => return push(value, other),
         };
-        let code = self.text.get(self.at..self.at + digits).and_then(|d| u32::from_str_radix(d, radix).ok());
-        let Some(code) = code else {
-            let text = "invalid Unicode escape";
-            return Err(SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, text).at(self.at as u32 + 1));
-        };
+        let code = u32::from_str_radix(&self.text[self.at..self.at + digits], radix);
         self.at += digits;
-        if matches!(kind, b'u' | b'U') {
-            let c = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
-            value.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-            return Ok(());
+        // As in PostgreSQL a byte has the last eight bits of what is written.
+        push(value, code.unwrap_or_default() as u8)
+    }
+
+    /// The character of `\u0061` or `\U00000061`, the rest of it, and its other half.
+    fn unicode_escape(&mut self, kind: u8, value: &mut Vec<u8>) -> Result<(), SqlError> {
+        let begin = self.at - 2;
+        let mut code = self.unicode_number(kind)?;
+        if FIRST_HALF.contains(&code) {
+            let begin = self.at;
+            let mut end = begin + self.text[begin..].chars().next().map_or(0, char::len_utf8);
+            let mut second = 0;
+            if self.peek(0) == b'\\' && matches!(self.peek(1), b'u' | b'U') {
+                self.at += 2;
+                second = self.unicode_number(self.bytes[begin + 1])?;
+                end = self.at;
+            }
+            if !SECOND_HALF.contains(&second) {
+                return Err(self.bad_unicode("surrogate pair", begin, end));
+            }
+            code = joined(code, second);
+        } else if SECOND_HALF.contains(&code) {
+            return Err(self.bad_unicode("surrogate pair", begin, self.at));
         }
-        push(value, code as u8)
+        let c = character(code).ok_or_else(|| self.bad_unicode("escape value", begin, self.at))?;
+        value.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        Ok(())
+    }
+
+    fn unicode_number(&mut self, kind: u8) -> Result<u32, SqlError> {
+        let digits = if kind == b'u' { 4 } else { 8 };
+        let code = hexadecimal(&self.text[self.at..], digits).ok_or_else(|| {
+            let hint = concat!("Unicode escapes must be \\uXX", "XX or \\UXX", "XX", "XX", "XX.");
+            let error = SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid Unicode escape").hint(hint);
+            error.at(self.at as u32 - 1)
+        })?;
+        self.at += digits;
+        Ok(code)
+    }
+
+    fn bad_unicode(&self, what: &str, begin: usize, end: usize) -> SqlError {
+        let near = match &self.text[begin..end] {
+            "" => "at end of input".to_string(),
+            text => format!("at or near \"{text}\""),
+        };
+        SqlError::new(SqlState::SYNTAX_ERROR, format!("invalid Unicode {what} {near}")).at(begin as u32 + 1)
     }
 
     fn count(&self, max: usize, radix: u32) -> usize {

@@ -258,7 +258,8 @@ impl<S: Store> LocalSession<S> {
     pub(super) fn check_mode(&self, name: &str, value: &str) -> Result<()> {
         let variables = self.shared.variables.borrow();
         let (nested, late) = (!self.savepoints.is_empty(), self.has_asked);
-        let same = variables.get(name).is_ok_and(|now| now == value);
+        // To say once more what holds comes too late for this one mode only.
+        let same = name != "transaction_deferrable" && variables.get(name).is_ok_and(|now| now == value);
         if !self.open || same {
             return Ok(());
         }

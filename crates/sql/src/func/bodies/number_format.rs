@@ -176,7 +176,8 @@ pub(super) fn roman(mut number: i64) -> Option<String> {
     Some(made)
 }
 
-fn format(number: &Numeric, pattern: &Pattern) -> Result<String> {
+/// `negative`: of a float, which has its sign also where it is rounded to zero.
+fn format(number: &Numeric, negative: bool, pattern: &Pattern) -> Result<String> {
     let is_roman = pattern.pieces.iter().find_map(|piece| match piece {
         Piece::Roman(small) => Some(*small),
         _ => None,
@@ -200,7 +201,7 @@ fn format(number: &Numeric, pattern: &Pattern) -> Result<String> {
     };
     let behind = if pattern.shift > 0 { 0 } else { pattern.behind };
     let rounded = shifted.round(behind as i64);
-    let negative = rounded.signum() < 0 || (number.signum() < 0 && rounded.signum() == 0);
+    let negative = negative || rounded.signum() < 0;
     let written = rounded.abs().to_string();
     let (whole, fraction) = written.split_once('.').unwrap_or((&written, ""));
     let places = pattern.before + pattern.shift;
@@ -427,7 +428,12 @@ fn read(whole: &str, pattern: &Pattern) -> Result<Numeric> {
 }
 
 fn written(number: &Numeric, pattern: &Value) -> Result<Value> {
-    Ok(Value::text(format(number, &parse(text(pattern))?)?))
+    Ok(Value::text(format(number, false, &parse(text(pattern))?)?))
+}
+
+fn float_written(value: f64, number: &Numeric, pattern: &Value) -> Result<Value> {
+    let negative = value.is_sign_negative() && value.is_finite();
+    Ok(Value::text(format(number, negative, &parse(text(pattern))?)?))
 }
 
 pub(super) fn find(source: &str) -> Option<Body> {
@@ -435,8 +441,14 @@ pub(super) fn find(source: &str) -> Option<Body> {
         "numeric_to_char" => scalar(|_, a| written(numeric(&a[0]), &a[1])),
         "int4_to_char" => scalar(|_, a| written(&Numeric::from_i64(i64::from(int4(&a[0]))), &a[1])),
         "int8_to_char" => scalar(|_, a| written(&Numeric::from_i64(int8(&a[0])), &a[1])),
-        "float8_to_char" => scalar(|_, a| written(&Numeric::from_f64(float8(&a[0])), &a[1])),
-        "float4_to_char" => scalar(|_, a| written(&Numeric::from_f32(float4(&a[0])), &a[1])),
+        "float8_to_char" => scalar(|_, a| {
+            let value = float8(&a[0]);
+            float_written(value, &Numeric::from_f64(value), &a[1])
+        }),
+        "float4_to_char" => scalar(|_, a| {
+            let value = float4(&a[0]);
+            float_written(f64::from(value), &Numeric::from_f32(value), &a[1])
+        }),
         "numeric_to_number" => scalar(|_, a| read(text(&a[0]), &parse(text(&a[1]))?).map(Value::Numeric)),
         _ => None,
     }
