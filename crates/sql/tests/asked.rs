@@ -14,7 +14,7 @@ use client::{Printed, answer, start};
 use databases::with_pod;
 use liger_sql::exec::EngineDatabase;
 use liger_sql::session::{
-    Database, Formats, Interrupt, InterruptReason, Parameters, Place, Session, SessionStart,
+    Database, Formats, Interrupt, InterruptReason, Parameters, Session, SessionStart, WaitEvent,
 };
 
 fn connect(database: &EngineDatabase) -> Box<dyn Session + Send> {
@@ -90,7 +90,7 @@ fn a_statement_shows_the_transaction_that_runs_it() {
             }
             let end = Instant::now() + Duration::from_secs(20);
             let places = || interrupts.each_ref().map(|interrupt| interrupt.place());
-            let both = || places().iter().all(|place| matches!(place, Place::Running(_)));
+            let both = || places().iter().all(|place| matches!(place, WaitEvent::Running(_)));
             while !both() && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -98,7 +98,7 @@ fn a_statement_shows_the_transaction_that_runs_it() {
             interrupts.iter().for_each(|interrupt| interrupt.raise(InterruptReason::Cancel));
             seen
         });
-        let [Place::Running(a), Place::Running(b)] = places else { panic!("{places:?}") };
+        let [WaitEvent::Running(a), WaitEvent::Running(b)] = places else { panic!("{places:?}") };
         assert_ne!(a, b, "each has a number of its own");
     });
 }
