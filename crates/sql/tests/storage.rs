@@ -17,7 +17,7 @@ use liger_sql::storage::table::{PlainColumns, Row, RowChange, TableRows};
 use liger_sql::storage::undo::{UndoLog, Undoing};
 use liger_sql::types::{Type, oid};
 use liger_sql::{Result, SqlState, Value};
-use support::{account, accounts, new_table, oid_of, pod};
+use support::{account, accounts, new_table, oid_of, pod, pod_of};
 
 fn all(tx: &mut dyn Access, rows: &TableRows, range: &Range) -> Result<Vec<Row>> {
     let mut scan = rows.scan(tx, range)?;
@@ -295,6 +295,55 @@ fn savepoints_undo_rows_and_objects() {
         assert!(oid_of(working, "more").is_some());
         let rows = working.catalog().rows(table)?;
         assert_eq!(ids(&all(tx, &rows, &Range::default())?), [0, 1, 2, 3]);
+        assert_eq!(check::problems(tx, working.catalog(), &PlainColumns)?, Vec::<String>::new());
+        Ok(())
+    });
+}
+
+/// Whoever has no memory for more can still take back what he has done, and keep the rest.
+#[test]
+fn a_transaction_without_memory_for_more_goes_back_to_its_savepoint() {
+    let (_, mut hosts) = pod_of(1, |options| options.engine.transaction_bytes = 1 << 20);
+    let a = &mut hosts[0];
+    let table = a.run(|tx, working| accounts(working, tx, "accounts")).oid;
+    let numbers = liger_sql::storage::numbers::Numbers::from_life(9);
+    let insert = |tx: &mut dyn Access, rows: &TableRows, id| {
+        rows.insert(tx, &numbers, &account(id, "o", 1), &PlainColumns).map(|_| ())
+    };
+    a.run(|tx, working| {
+        let rows = working.catalog().rows(table)?;
+        (0..200).try_for_each(|id| insert(tx, &rows, id))
+    });
+    a.run(|tx, working| {
+        let mut log = UndoLog::default();
+        let mut tx = Undoing::new(tx, &mut log);
+        let rows = working.catalog().rows(table)?;
+        insert(&mut tx, &rows, 1000)?;
+        let mark = tx.mark();
+        for id in 0..200 {
+            let key = rows.key_of(&tx, &[&Value::Int4(id)])?;
+            let row = rows.lock(&mut tx, &key)?.expect("there");
+            if id < 100 {
+                rows.delete(&mut tx, &row, &PlainColumns)?;
+            } else {
+                let changed = account(id, "changed", 2);
+                rows.update(&mut tx, &numbers, &RowChange::of(&row, &changed, &[1, 2]), &PlainColumns)?;
+            }
+        }
+        let refused = (2000..1_000_000).try_for_each(|id| insert(&mut tx, &rows, id));
+        assert_eq!(refused.map_err(|error| error.state), Err(SqlState::OUT_OF_MEMORY));
+        assert_eq!(all(&mut tx, &rows, &Range::default())?[0].values[0].as_i64(), Some(100), "reads go on");
+        tx.undo_to(mark)?;
+        let again = insert(&mut tx, &rows, 2000).map_err(|error| error.state);
+        assert_eq!(again, Err(SqlState::OUT_OF_MEMORY), "what was taken back counts until the end");
+        Ok(())
+    });
+    a.run(|tx, working| {
+        let rows = working.catalog().rows(table)?;
+        let found = all(tx, &rows, &Range::default())?;
+        assert_eq!(ids(&found), (0..200).chain([1000]).collect::<Vec<i64>>());
+        assert!(found.iter().all(|row| row.values[1].as_str() == Some("o")));
+        insert(tx, &rows, 2000)?;
         assert_eq!(check::problems(tx, working.catalog(), &PlainColumns)?, Vec::<String>::new());
         Ok(())
     });

@@ -33,6 +33,8 @@ use crate::{leftovers, sizes, terminal};
 const SQL_WORKERS: u8 = 4;
 /// Partitions of a host with SQL: what a takeover spreads over the others.
 const SQL_PARTITIONS: u16 = 4;
+/// Less is not enough for what SQL itself changes.
+const LEAST_TRANSACTION_BYTES: u64 = 16 << 20;
 
 /// What a pod holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -94,8 +96,8 @@ pub struct PodShape {
     /// Data memory, like 512M [default: enough]
     #[arg(long, value_parser = sizes::parse)]
     pub memory: Option<u64>,
-    /// Memory of a host that the changes of one transaction may take until it commits, like 512M [default:
-    /// 4G]
+    /// Memory of a host that the changes of one transaction may take until it commits, like 512M; 16M or
+    /// more [default: 4G]
     #[arg(long, value_parser = sizes::parse)]
     pub transaction_memory: Option<u64>,
     /// A host that sends no heartbeat for so long is dead, like 500ms. That is for hosts that hang: if a
@@ -196,6 +198,11 @@ impl PodShape {
             let message = "--backend paced is for `liger bench tpcc`: its clocks end with the process that \
                            makes them, and this pod may outlive that: use native or shadow";
             return Err(Failure::Refused(message.to_owned()));
+        }
+        if let Some(bytes) = self.transaction_memory.filter(|bytes| *bytes < LEAST_TRANSACTION_BYTES) {
+            let (bytes, least) = (sizes::show(bytes), sizes::show(LEAST_TRANSACTION_BYTES));
+            let message = format!("--transaction-memory is {bytes}, at least {least} are needed: raise it");
+            return Err(Failure::Refused(message));
         }
         let bench = if let Holds::Tpcc(tpcc) = contents { Bench::Tpcc(tpcc) } else { Bench::default() };
         let cxl_bytes = self.memory.unwrap_or_else(|| match &contents {

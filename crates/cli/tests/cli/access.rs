@@ -211,6 +211,8 @@ fn what_would_leave_a_pod_open_is_refused() {
     refused(&mut up("--auth scram-sha-256"), &["--password-file"]);
     refused(&mut up(&format!("--auth scram-sha-256 --password-file {dir}/nothing")), &["nothing"]);
     refused(&mut liger(&format!("up {dir} --port 6000 --metrics-port 6001")), &["--metrics-port 6001"]);
+    let little = ["--transaction-memory is 1.0 MiB", "at least 16.0 MiB"];
+    refused(&mut liger(&format!("up {dir} --transaction-memory 1M")), &little);
     assert!(!exists(&dir), "nothing was made");
 }
 

@@ -20,7 +20,7 @@ use crate::protocol::relational::{Flow, Relational};
 use crate::protocol::workspace::Visitor;
 use crate::tables::key::{Key, KeyRange};
 use crate::tables::record::{Row, RowMut};
-use crate::txn::{Announced, Conflict, TableId, TxnError};
+use crate::txn::{Access, Announced, Conflict, TableId, TxnError};
 
 /// A running transaction: what it holds, and the worker that runs it now.
 pub struct Txn<'h, F: Fabric, M: Method> {
@@ -67,13 +67,21 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
         state.was_refused = false;
     }
 
+    /// The transaction takes back what it has done, until this is called with false: that is not refused for
+    /// want of memory.
+    pub fn undoes(&mut self, begins: bool) {
+        debug_assert_ne!(self.running.state.is_undoing, begins, "it begins, and it ends");
+        self.running.state.is_undoing = begins;
+    }
+
     /// Makes sure that there is memory for more changes.
     ///
     /// # Errors
-    /// If there is none: the transaction can only be undone.
+    /// If there is none: the transaction can only be ended, or undone.
     fn check_memory(&self) -> Result<(), TxnError> {
-        let (bytes, most) = (self.running.state.core.work.bytes(), self.host.instance.transaction_bytes);
-        if bytes <= most {
+        let (state, most) = (&self.running.state, self.host.instance.transaction_bytes);
+        let bytes = state.core.work.bytes();
+        if bytes <= most || state.is_undoing {
             return Ok(());
         }
         Err(TxnError::OutOfMemory { what: "memory for the changes of a transaction", needed_bytes: bytes })
@@ -193,13 +201,17 @@ impl<'h, F: Fabric, M: Method> Relational for Txn<'h, F, M> {
 
     fn point_in(&mut self, at: At<'_>, key: &Key, visitor: &mut Visitor<'_>) -> Result<bool, TxnError> {
         debug_assert!(self.is_its_place(at, key), "a key of that partition");
-        self.check_memory()?;
+        if visitor.access() == Access::Update {
+            self.check_memory()?;
+        }
         let (method, txn) = self.parts();
         method.point(txn, at, key, View::Locked, visitor)
     }
 
     fn range_in(&mut self, at: At<'_>, range: &KeyRange, visitor: &mut Visitor<'_>) -> Flow {
-        self.check_memory()?;
+        if visitor.access() == Access::Update {
+            self.check_memory()?;
+        }
         let (method, txn) = self.parts();
         method.range(txn, at, range, View::Locked, visitor)
     }

@@ -47,6 +47,8 @@ pub struct TxnState {
     pub(crate) was_refused: bool,
     /// The host needs what this session's transactions do, also on storage that is full.
     pub(crate) is_needed: bool,
+    /// It takes back what it has done.
+    pub(crate) is_undoing: bool,
 }
 
 impl TxnState {
@@ -62,6 +64,7 @@ impl TxnState {
             wait: host.wait,
             was_refused: false,
             is_needed: false,
+            is_undoing: false,
         }
     }
 

@@ -49,16 +49,15 @@ pub struct Change<P> {
     /// The row will not exist afterwards.
     pub deleted: bool,
     /// The row's bytes in `images`, where they are not the row's own.
-    pub image: Option<(u32, u32)>,
+    pub image: Option<(u64, u64)>,
     /// Changes on top.
     pub patches: PatchRange,
     /// Version that the row had.
     pub previous: u64,
 }
 
-/// Bytes that the changes of a transaction can take at most: images and patches are found by 32 bits, and one
-/// step adds rows to them before anybody looks.
-pub const MOST_TRANSACTION_BYTES: u64 = (1 << 32) - (64 << 20);
+/// Bytes that the changes of a transaction may take where nobody says otherwise.
+pub const USUAL_TRANSACTION_BYTES: u64 = 4 << 30;
 
 /// The changes of a transaction, and the bytes that they are made of.
 pub struct Workspace<P> {
@@ -157,11 +156,10 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
     }
 
     /// Keeps the bytes of a row.
-    pub fn store_image(&mut self, bytes: &[u8]) -> (u32, u32) {
-        let start = self.images.len() as u32;
+    pub fn store_image(&mut self, bytes: &[u8]) -> (u64, u64) {
+        let start = self.images.len() as u64;
         self.images.extend_from_slice(bytes);
-        debug_assert!(u32::try_from(self.images.len()).is_ok(), "{} bytes of images", self.images.len());
-        (start, self.images.len() as u32)
+        (start, self.images.len() as u64)
     }
 
     /// Begins to change a row that had version `previous`; the index of the change.

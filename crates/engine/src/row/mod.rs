@@ -50,7 +50,7 @@ pub use crate::host::Takeover;
 pub use crate::instance::{Step, WorkerPool, WorkerToken};
 pub use crate::method::Checked;
 pub use census::Census;
-pub use rows::{Budget, MOST_TRANSACTION_BYTES, Moves, Options, Rows};
+pub use rows::{Budget, Moves, Options, Rows};
 pub use unrestored::Restored;
 
 /// A host whose tables are kept in rows.

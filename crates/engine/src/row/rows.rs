@@ -36,7 +36,7 @@ use crate::instance::{Equipment, Instance};
 use crate::log::HostLog;
 use crate::method::Method;
 use crate::protocol::failure::tree_error;
-pub use crate::protocol::workspace::MOST_TRANSACTION_BYTES;
+use crate::protocol::workspace::USUAL_TRANSACTION_BYTES;
 use crate::txn::{MethodId, TableId, TxnError};
 
 /// How much shared memory rows and their index may use, in the whole pod.
@@ -56,7 +56,7 @@ pub struct Options {
     pub policies: Policies,
     /// What a worker does when it meets a lock.
     pub wait: &'static (dyn WaitPolicy + Sync),
-    /// Bytes of host memory that the changes of one transaction may take, at most [`MOST_TRANSACTION_BYTES`].
+    /// Bytes of host memory that the changes of one transaction may take.
     pub transaction_bytes: u64,
     /// Most entries of the cache of other hosts' rows.
     pub remote_entries: usize,
@@ -83,7 +83,7 @@ impl Options {
             budget: Budget { hwcc_bytes: config.hwcc_bytes, cxl_bytes: config.cxl_bytes },
             policies: Policies::default(),
             wait: &NoWait,
-            transaction_bytes: MOST_TRANSACTION_BYTES,
+            transaction_bytes: USUAL_TRANSACTION_BYTES,
             remote_entries: 4 << 20,
             remote_hash_bits: 64,
             node_entries: 1 << 20,
@@ -191,7 +191,7 @@ impl<M: Method> Host<M> {
     ) -> Result<Self, TxnError> {
         check_policies(cx, &options)?;
         let (log, history, hearer) = (options.log.take(), options.history.take(), options.hearer.take());
-        let transaction_bytes = options.transaction_bytes.min(MOST_TRANSACTION_BYTES);
+        let transaction_bytes = options.transaction_bytes;
         let equipment = Equipment { log, history, hearer, wait: options.wait, transaction_bytes };
         let instance = Arc::new(Instance::new(cx, plan, catalog, member, equipment));
         let rows = Rows::new(cx, instance.clone(), &options)?;

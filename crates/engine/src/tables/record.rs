@@ -97,7 +97,7 @@ impl Store for [u8] {
 struct Patch {
     offset: u16,
     len: u16,
-    at: u32,
+    at: u64,
 }
 
 /// Which entries of [`Patches`] belong to one row.
@@ -205,8 +205,7 @@ impl Patches {
             bytes[head.len()..].copy_from_slice(tail);
             return;
         }
-        debug_assert!(u32::try_from(self.bytes.len()).is_ok(), "{} bytes of changes", self.bytes.len());
-        let patch = Patch { offset: offset as u16, len: len as u16, at: self.bytes.len() as u32 };
+        let patch = Patch { offset: offset as u16, len: len as u16, at: self.bytes.len() as u64 };
         self.bytes.extend_from_slice(head);
         self.bytes.extend_from_slice(tail);
         match found {
@@ -249,7 +248,7 @@ impl Patches {
             }
         }
         self.patches.truncate(kept);
-        self.patches.push(Patch { offset: low as u16, len: (high - low) as u16, at: at as u32 });
+        self.patches.push(Patch { offset: low as u16, len: (high - low) as u16, at: at as u64 });
         range.end = self.patches.len() as u32;
     }
 

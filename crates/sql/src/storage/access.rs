@@ -51,6 +51,10 @@ pub trait Access {
     /// Whether a host is a member of the pod: one that died is until it has been ruled out.
     fn is_member(&self, host: u8) -> bool;
 
+    /// The transaction takes back what it has done, until this is called with false: that is not refused for
+    /// want of memory.
+    fn undoes(&mut self, begins: bool);
+
     /// 64 random bits.
     fn random(&self) -> u64;
 
@@ -143,6 +147,10 @@ macro_rules! passes_on {
             self.$below.is_member(host)
         }
 
+        fn undoes(&mut self, begins: bool) {
+            self.$below.undoes(begins);
+        }
+
         fn random(&self) -> u64 {
             self.$below.random()
         }
@@ -199,6 +207,10 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
 
     fn is_member(&self, host: u8) -> bool {
         members(self.cx, self.host.plan()) & 1u16.checked_shl(host.into()).unwrap_or(0) != 0
+    }
+
+    fn undoes(&mut self, begins: bool) {
+        self.txn.undoes(begins);
     }
 
     fn random(&self) -> u64 {

@@ -85,6 +85,13 @@ impl<'a> Undoing<'a> {
     /// # Errors
     /// Of the engine; the whole transaction has to be given up then.
     pub fn undo_to(&mut self, mark: Mark) -> Result<()> {
+        self.below.undoes(true);
+        let undone = self.undo_steps(mark);
+        self.below.undoes(false);
+        undone
+    }
+
+    fn undo_steps(&mut self, mark: Mark) -> Result<()> {
         while self.log.steps.len() > mark.0 {
             match self.log.steps.pop().expect("there are more than at the mark") {
                 Step::Remove(table, key) => {

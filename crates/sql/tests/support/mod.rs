@@ -31,12 +31,17 @@ pub fn pod(hosts: u8) -> (Pod, Vec<SqlHost>) {
 
 /// As [`pod`], whose transactions wait so for locks.
 pub fn pod_with(hosts: u8, wait: &'static (dyn WaitPolicy + Sync)) -> (Pod, Vec<SqlHost>) {
+    pod_of(hosts, |options| options.engine.wait = wait)
+}
+
+/// As [`pod`], whose hosts have these options.
+pub fn pod_of(hosts: u8, set: impl Fn(&mut JoinOptions)) -> (Pod, Vec<SqlHost>) {
     let config =
         PodConfig { partitions: 4 * u16::from(hosts), ..PodConfig::new(hosts, 3, 8 << 20, 96 << 20) };
     let pod = Pod::create(&MemorySpec::Memfd, &config, &Classes::schemas()).expect("a pod");
     let join = |n| {
         let mut options = JoinOptions::new(pod.plan());
-        options.engine.wait = wait;
+        set(&mut options);
         pod.join_with(HostId(n), options).expect("a free number")
     };
     // All of them first: the catalog has rows in every host's memory.

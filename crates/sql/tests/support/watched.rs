@@ -41,6 +41,10 @@ impl Access for Watched<'_> {
         self.below.is_member(host)
     }
 
+    fn undoes(&mut self, begins: bool) {
+        self.below.undoes(begins);
+    }
+
     fn random(&self) -> u64 {
         self.below.random()
     }
