@@ -114,6 +114,9 @@ impl fmt::Display for Conflict {
     }
 }
 
+/// The memory that [`TxnError::OutOfMemory`] names where a transaction has as many changes as it may.
+pub const OF_CHANGES: &str = "memory for the changes of a transaction";
+
 /// Why a transaction did not commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]

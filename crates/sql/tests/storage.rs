@@ -331,7 +331,9 @@ fn a_transaction_without_memory_for_more_goes_back_to_its_savepoint() {
             }
         }
         let refused = (2000..1_000_000).try_for_each(|id| insert(&mut tx, &rows, id));
-        assert_eq!(refused.map_err(|error| error.state), Err(SqlState::OUT_OF_MEMORY));
+        let error = refused.expect_err("there is no memory for so many");
+        assert_eq!(error.state, SqlState::OUT_OF_MEMORY);
+        assert!(error.hint.as_ref().is_some_and(|hint| hint.contains("--transaction-memory")));
         assert_eq!(all(&mut tx, &rows, &Range::default())?[0].values[0].as_i64(), Some(100), "reads go on");
         tx.undo_to(mark)?;
         let again = insert(&mut tx, &rows, 2000).map_err(|error| error.state);

@@ -20,7 +20,7 @@ use crate::protocol::relational::{Flow, Relational};
 use crate::protocol::workspace::Visitor;
 use crate::tables::key::{Key, KeyRange};
 use crate::tables::record::{Row, RowMut};
-use crate::txn::{Access, Announced, Conflict, TableId, TxnError};
+use crate::txn::{Access, Announced, Conflict, OF_CHANGES, TableId, TxnError};
 
 /// A running transaction: what it holds, and the worker that runs it now.
 pub struct Txn<'h, F: Fabric, M: Method> {
@@ -84,7 +84,7 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
         if bytes <= most || state.is_undoing {
             return Ok(());
         }
-        Err(TxnError::OutOfMemory { what: "memory for the changes of a transaction", needed_bytes: bytes })
+        Err(TxnError::OutOfMemory { what: OF_CHANGES, needed_bytes: bytes })
     }
 
     /// Shows the rows of a range, which lies in one partition, that nobody else is changing.

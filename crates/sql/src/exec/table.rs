@@ -157,8 +157,7 @@ impl<'p> Exec<'p> {
         next: Next<'_>,
     ) -> Result<bool> {
         for found in rows {
-            row[at..at + found.len()].clone_from_slice(found);
-            if self.holds(filter, &Env { row, outer })? && !next(row)? {
+            if !self.offer(found, (at, filter), row, outer, next)? {
                 return Ok(false);
             }
         }
@@ -174,10 +173,20 @@ impl<'p> Exec<'p> {
         outer: Option<&Env<'_>>,
         next: Next<'_>,
     ) -> Result<bool> {
-        rows.each(|found| {
-            row[at..at + found.len()].clone_from_slice(found);
-            if self.holds(filter, &Env { row, outer })? { next(row) } else { Ok(true) }
-        })
+        rows.each(|found| self.offer(found, (at, filter), row, outer, next))
+    }
+
+    /// Puts what was found into the row, and gives that on if the filter holds.
+    fn offer(
+        &self,
+        found: &[Value],
+        (at, filter): (usize, Option<&'p Expr>),
+        row: &mut Row,
+        outer: Option<&Env<'_>>,
+        next: Next<'_>,
+    ) -> Result<bool> {
+        row[at..at + found.len()].clone_from_slice(found);
+        if self.holds(filter, &Env { row, outer })? { next(row) } else { Ok(true) }
     }
 
     #[allow(clippy::too_many_arguments, reason = "the parts of the node")]

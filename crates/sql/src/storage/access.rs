@@ -9,7 +9,9 @@
 use std::ops::ControlFlow;
 
 use liger_engine::row::{Census, RowHost, RowSession, RowTxn};
-use liger_engine::{Announced, Key, KeyRange, NewRow, RowMut, Session, TableId, Transaction, TxnError};
+use liger_engine::{
+    Announced, Key, KeyRange, NewRow, OF_CHANGES, RowMut, Session, TableId, Transaction, TxnError,
+};
 use liger_fabric::{Counts, Cx, Fabric};
 use liger_pod::membership::members;
 use liger_pod::plan::PartitionId;
@@ -304,6 +306,11 @@ impl From<TxnError> for SqlError {
             TxnError::Conflict(_) => {
                 let message = "could not serialize access due to concurrent update";
                 return SqlError::new(SqlState::SERIALIZATION_FAILURE, message).detail(error.to_string());
+            }
+            TxnError::OutOfMemory { what: OF_CHANGES, .. } => {
+                let hint = "Commit more often, or give transactions of a host more (liger up \
+                            --transaction-memory). What a savepoint takes back counts until the end.";
+                return SqlError::new(SqlState::OUT_OF_MEMORY, error.to_string()).hint(hint);
             }
             TxnError::OutOfMemory { .. } => SqlState::OUT_OF_MEMORY,
             TxnError::Fenced => {

@@ -102,19 +102,7 @@ select e.name, e.default_version, x.extversion as installed_version, e.comment
 from pg_catalog.pg_available_extensions() as e left join pg_catalog.pg_extension x on e.name = x.extname;
 
 -- pg_catalog.pg_stat_user_tables
-select c.oid as relid, n.nspname as schemaname, c.relname, 0::int8 as seq_scan, 0::int8 as seq_tup_read,
-  0::int8 as idx_scan, 0::int8 as idx_tup_fetch, pg_catalog.pg_stat_get_tuples_inserted(c.oid) as n_tup_ins,
-  pg_catalog.pg_stat_get_tuples_updated(c.oid) as n_tup_upd,
-  pg_catalog.pg_stat_get_tuples_deleted(c.oid) as n_tup_del, 0::int8 as n_tup_hot_upd,
-  pg_catalog.pg_stat_get_live_tuples(c.oid) as n_live_tup, 0::int8 as n_dead_tup,
-  pg_catalog.pg_stat_get_mod_since_analyze(c.oid) as n_mod_since_analyze, 0::int8 as n_ins_since_vacuum,
-  null::timestamptz as last_vacuum, null::timestamptz as last_autovacuum,
-  pg_catalog.pg_stat_get_last_analyze_time(c.oid) as last_analyze,
-  pg_catalog.pg_stat_get_last_autoanalyze_time(c.oid) as last_autoanalyze, 0::int8 as vacuum_count,
-  0::int8 as autovacuum_count, pg_catalog.pg_stat_get_analyze_count(c.oid) as analyze_count,
-  pg_catalog.pg_stat_get_autoanalyze_count(c.oid) as autoanalyze_count
-from pg_catalog.pg_class c left join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 't', 'm', 'p') and n.nspname not in ('pg_catalog', 'information_schema');
+select a.* from pg_catalog.pg_stat_all_tables a where a.schemaname not in ('pg_catalog', 'information_schema');
 
 -- pg_catalog.pg_stat_user_indexes
 select c.oid as relid, i.oid as indexrelid, n.nspname as schemaname, c.relname, i.relname as indexrelname,
