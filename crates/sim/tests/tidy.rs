@@ -14,6 +14,8 @@
 
 #[path = "tidy/extending.rs"]
 mod extending;
+#[path = "tidy/mutants.rs"]
+mod mutants;
 #[path = "tidy/words.rs"]
 mod words;
 
