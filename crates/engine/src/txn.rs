@@ -278,19 +278,27 @@ pub struct Announced {
     pub key: Key,
     /// The strongest thing that will be done with it.
     pub access: Access,
+    /// There is none yet: it will be inserted.
+    pub is_new: bool,
 }
 
 impl Announced {
     /// A row that will be read and not changed.
     #[inline]
     pub const fn read(table: TableId, key: Key) -> Self {
-        Self { table, key, access: Access::Read }
+        Self { table, key, access: Access::Read, is_new: false }
     }
 
     /// A row that will be changed or deleted.
     #[inline]
     pub const fn update(table: TableId, key: Key) -> Self {
-        Self { table, key, access: Access::Update }
+        Self { table, key, access: Access::Update, is_new: false }
+    }
+
+    /// A row that will be inserted.
+    #[inline]
+    pub const fn insert(table: TableId, key: Key) -> Self {
+        Self { table, key, access: Access::Update, is_new: true }
     }
 }
 
@@ -302,7 +310,8 @@ pub trait Transaction {
     /// Says which rows this transaction will soon touch, and how. An engine may use it to overlap fetching
     /// them, or to fetch and lock the rows of another host with one message instead of one for each. A
     /// hint: leaving it out changes nothing but time, so it may say too little; a row that is announced and
-    /// then not touched may be locked until the transaction ends. Keys of no row are passed over.
+    /// then not touched may be locked until the transaction ends, one that is announced to be inserted as if
+    /// it had been, and had been deleted. Keys of no row are passed over.
     fn announce(&mut self, rows: &[Announced]) {
         let _ = rows;
     }

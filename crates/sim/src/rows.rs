@@ -18,7 +18,9 @@ use liger_engine::method::{Both, Method};
 use liger_engine::protocol::HostEngine;
 use liger_engine::row::policy::{Coherence, Policies, WaitDie, WaitPolicy};
 use liger_engine::row::{Budget, Rows};
-use liger_engine::{IndexId, Key, KeyRange, NewRow, Row, Session, TableId, Transaction, TxnError, table};
+use liger_engine::{
+    Announced, IndexId, Key, KeyRange, NewRow, Row, Session, TableId, Transaction, TxnError, table,
+};
 use liger_fabric::sim::{Adversary, Mode, Report, Sim, SimConfig, Site};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
@@ -389,6 +391,8 @@ pub(crate) struct Aim {
     range: KeyRange,
     /// Rows of a range that it visits at most.
     visits: u64,
+    /// What it says before that it will touch; some of that it does not.
+    announced: Vec<Announced>,
 }
 
 impl Ground {
@@ -419,7 +423,23 @@ impl Ground {
         let id = pick.below(self.keys as u64) as i32;
         let span = 1 + pick.below(4) as i32;
         let range = KeyRange::between(item_key(part, id), item_key(part, id + span));
-        Aim { part, id, range, visits: pick.below(6) }
+        let visits = pick.below(6);
+        let announced = if pick.chance(20) { self.announced(pick, part, id) } else { Vec::new() };
+        Aim { part, id, range, visits, announced }
+    }
+
+    /// Some rows, most of them near that one.
+    fn announced(self, pick: &mut crate::Picker, part: i16, id: i32) -> Vec<Announced> {
+        let row = |n| {
+            let part = if pick.chance(80) { part } else { pick.below(self.parts) as i16 };
+            let key = item_key(part, (id + n) % self.keys);
+            match pick.below(4) {
+                0 => Announced::read(ITEMS, key),
+                1 => Announced::update(ITEMS, key),
+                _ => Announced::insert(ITEMS, key),
+            }
+        };
+        (0..4).map(row).collect()
     }
 }
 
@@ -433,8 +453,11 @@ pub(crate) fn operate<T: Transaction>(
     choice: usize,
     value: i64,
 ) -> Result<(), TxnError> {
-    let Aim { part, id, range, mut visits } = *aim;
+    let Aim { part, id, range, mut visits, ref announced } = *aim;
     let key = item_key(part, id);
+    if !announced.is_empty() {
+        txn.announce(announced);
+    }
     let mut go_on = || {
         visits = visits.saturating_sub(1);
         if visits == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -14,7 +14,7 @@ use liger_fabric::{Cx, Fabric};
 use super::Host;
 use crate::catalog::At;
 use crate::instance::{WorkerPool, WorkerToken};
-use crate::method::{Ahead, Holds, Method, RowLocation, Running, Seat, TxnState, View};
+use crate::method::{Holds, Method, RowLocation, Running, Seat, TxnState, View};
 use crate::protocol::core::TxnCore;
 use crate::protocol::relational::{Flow, Relational};
 use crate::protocol::workspace::Visitor;
@@ -183,19 +183,20 @@ impl<'h, F: Fabric, M: Method> Relational for Txn<'h, F, M> {
     }
 
     fn announce_rows(&mut self, rows: &[Announced]) {
-        // First all leaves, then all rows: the second round finds the leaves arrived.
-        for what in [Ahead::Leaf, Ahead::Row] {
-            for Announced { table, key, .. } in rows {
-                let Ok(relation) = self.host.catalog.relation(*table) else { continue };
-                if relation.replicated && relation.check_key(key).is_ok() {
-                    let here = self.copied(relation.id);
-                    match what {
-                        Ahead::Leaf => here.tree.prefetch(key.words()),
-                        Ahead::Row => here.prefetch_row(key),
-                    }
-                }
-            }
-            self.host.method.load_ahead(self.cx(), rows, what);
+        let copied = |row: &&Announced| {
+            let relation = self.host.catalog.relation(row.table);
+            relation.is_ok_and(|relation| relation.replicated && relation.check_key(&row.key).is_ok())
+        };
+        for row in rows.iter().filter(copied) {
+            self.copied(row.table).tree.prefetch(row.key.words());
+        }
+        let others = self.host.method.load_ahead(self.cx(), rows);
+        for row in rows.iter().filter(copied) {
+            self.copied(row.table).prefetch_row(&row.key);
+        }
+        if others && self.check_memory().is_ok() {
+            let (method, txn) = self.parts();
+            method.fetch_ahead(txn, rows);
         }
     }
 

@@ -16,8 +16,7 @@ use liger_pod::plan::PartitionId;
 use liger_pod::watch::Owner;
 
 use super::{
-    Ahead, Checked, Dead, Holds, Pending, Poll, Reached, RowLocation, Running, Serves, Stores, Transacts,
-    View,
+    Checked, Dead, Holds, Pending, Poll, Reached, RowLocation, Running, Serves, Stores, Transacts, View,
 };
 use crate::catalog::{At, Relation};
 use crate::instance::Instance;
@@ -79,9 +78,14 @@ impl<A: Transacts, B: Transacts> Transacts for Both<A, B> {
         self.0.keeps(method) || self.1.keeps(method)
     }
 
-    fn load_ahead<F: Fabric>(&self, cx: &Cx<F>, rows: &[Announced], what: Ahead) {
-        self.0.load_ahead(cx, rows, what);
-        self.1.load_ahead(cx, rows, what);
+    fn load_ahead<F: Fabric>(&self, cx: &Cx<F>, rows: &[Announced]) -> bool {
+        let others = self.0.load_ahead(cx, rows);
+        self.1.load_ahead(cx, rows) || others
+    }
+
+    fn fetch_ahead<F: Fabric>(&self, (txn, held): Txn<'_, '_, F, A, B>, rows: &[Announced]) {
+        self.0.fetch_ahead((txn, &mut held.0), rows);
+        self.1.fetch_ahead((txn, &mut held.1), rows);
     }
 
     fn point<F: Fabric>(

@@ -72,15 +72,6 @@ pub enum View {
     Free,
 }
 
-/// What is loaded ahead.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ahead {
-    /// Where the row's place is found.
-    Leaf,
-    /// The row. Its leaf should have arrived.
-    Row,
-}
-
 /// What a transaction holds of a method.
 pub trait Holds: Default + Send {
     /// How many rows.
@@ -105,9 +96,17 @@ pub trait Transacts: Deref<Target = Instance> + Send + Sync + 'static {
     /// Whether relations of this kind are its.
     fn keeps(&self, method: MethodId) -> bool;
 
-    /// Starts loading what is of these rows in this host's DRAM.
-    fn load_ahead<F: Fabric>(&self, cx: &Cx<F>, rows: &[Announced], what: Ahead) {
-        let _ = (cx, rows, what);
+    /// Starts loading what is of these rows in this host's DRAM; whether others of them are in other hosts'
+    /// hands.
+    fn load_ahead<F: Fabric>(&self, cx: &Cx<F>, rows: &[Announced]) -> bool {
+        let _ = (cx, rows);
+        false
+    }
+
+    /// Has what is of these rows in other hosts' hands come to where it is at hand, many rows at the cost of
+    /// one. A hint, which fails in silence: whoever needs the row then is told.
+    fn fetch_ahead<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut Self::Held), rows: &[Announced]) {
+        let _ = (txn, rows);
     }
 
     /// Holds the row with this key for the visitor (shared if it reads, else alone), and shows it; false if

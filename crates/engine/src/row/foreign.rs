@@ -41,6 +41,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "foreign.recheck-index-last",
     "foreign.lock-beyond-range",
     "foreign.prove-own-gap",
+    "foreign.delete-until-inserted",
 ];
 
 /// Rounds of asking and looking again before a row that keeps moving counts as a conflict.
@@ -130,7 +131,7 @@ impl<F: Fabric> Work<'_, '_, F> {
     }
 
     /// Where the row of a key is, by the shared index.
-    fn look_up(&self, at: At<'_>, key: &Key) -> Result<Option<TupleAddr>, TxnError> {
+    pub(super) fn look_up(&self, at: At<'_>, key: &Key) -> Result<Option<TupleAddr>, TxnError> {
         let tree = self.host.foreign_index(at);
         let found = tree.get(self.cx, &self.host.tree_env(), key.words());
         match found.and_then(|raw| raw.map(|raw| self.host.row_at(raw)).transpose()) {
@@ -417,7 +418,7 @@ impl<F: Fabric> Work<'_, '_, F> {
         }
         match self.ask(at, Action::Create(*key))? {
             Answer::Created { at: address, next, llsn } => {
-                self.take_created(at, key, bytes, (address, next, llsn))?;
+                self.take_created(at, key, Some(bytes), (address, next, llsn))?;
                 Ok(true)
             }
             Answer::Duplicate => {
@@ -429,12 +430,13 @@ impl<F: Fabric> Work<'_, '_, F> {
         }
     }
 
-    /// Takes over a new row that the owner has write-locked for this host.
-    fn take_created(
+    /// Takes over a new row that the owner has write-locked for this host. Without bytes it is as if it had
+    /// been inserted and deleted: an insert brings it back, and otherwise it goes when the transaction ends.
+    pub(super) fn take_created(
         &mut self,
         at: At<'_>,
         key: &Key,
-        bytes: &[u8],
+        bytes: Option<&[u8]>,
         (address, next, llsn): (TupleAddr, Option<TupleAddr>, u64),
     ) -> Result<(), TxnError> {
         let (cx, host) = (self.cx, self.host);
@@ -461,7 +463,11 @@ impl<F: Fabric> Work<'_, '_, F> {
         let i = self.remember(at, key, hash, address, llsn);
         let place = self.mine.foreign[i].place(i);
         self.state.llsn = self.state.llsn.max(llsn);
-        self.state.core.work.begin_insert(place, at.table(), key, Some(bytes));
+        let work = &mut self.state.core.work;
+        let change = work.begin_insert(place, at.table(), key, bytes);
+        if bytes.is_none() && !cx.sabotaged("foreign.delete-until-inserted") {
+            work.changes[change].deleted = true;
+        }
         Ok(())
     }
 

@@ -9,11 +9,13 @@
 //!   has not made yet; `moves`: into shared memory and back; `eviction`, `out_of_memory`: when that fills up,
 //!   and when it is full; `remote`: what is known of other hosts' rows;
 //! * `work`, `own`, `foreign`, `free`, `commit`, `parking`: a transaction at work on them;
-//! * `asking`, `message`, `leaving`: what hosts ask of each other, and rows given to their owners to remove;
+//! * `asking`, `message`, `ahead`: what hosts ask of each other, and many things at once; `leaving`: rows
+//!   given to their owners to remove;
 //! * `serves`, `resolve`, `takeover`: locks of hosts that died, and partitions that come here;
 //! * `stores`, `copy`, `load`, `check`: images, filling, checking;
 //! * [`policy`]: decisions as values; `rows`: what workers share.
 
+mod ahead;
 mod asking;
 mod borrowed;
 pub mod cell;

@@ -19,9 +19,9 @@ use liger_pod::plan::{PartitionId, Plan};
 use liger_store::bwtree::{BwTree, NodeCache, TreeError, TreeHost, Unfinished};
 
 use super::RowHost;
+use super::asking::Mailbox;
 use super::cell::CellFormat;
 use super::leaving::Leaving;
-use super::message::Answer;
 use super::out_of_memory::OutOfMemory;
 use super::partition::{Partition, TablePart};
 use super::policy::{Coherence, Leavers, NoWait, Policies, WaitPolicy};
@@ -110,15 +110,6 @@ pub struct Moves {
     pub rows_redone: AtomicU64,
     /// Partitions of dead hosts that were taken over.
     pub taken_over: AtomicU64,
-}
-
-/// A worker's place for the answer it waits for.
-#[derive(Default)]
-pub(super) struct Mailbox {
-    /// Running number of the request it waits for.
-    pub(super) request: u32,
-    /// The answer, once it came.
-    pub(super) answer: Option<Answer>,
 }
 
 /// The rows of one host.

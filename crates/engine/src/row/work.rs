@@ -12,7 +12,7 @@ use super::parking::Hold;
 use super::partition::{Mode, RowId};
 use super::rows::{Rows, is_rows};
 use crate::catalog::At;
-use crate::method::{Ahead, Holds, RowLocation, Running, Seat, Transacts, Tries, TxnState, View};
+use crate::method::{Holds, RowLocation, Running, Seat, Transacts, Tries, TxnState, View};
 use crate::protocol::relational::{Flow, InDram};
 use crate::protocol::workspace::Visitor;
 use crate::tables::key::{Key, KeyRange};
@@ -20,6 +20,9 @@ use crate::txn::{Announced, MethodId, TableId, TxnError};
 
 /// Set in the number of a row of another host, whose rest is its number among the transaction's.
 const FOREIGN: u64 = 1 << 32;
+
+/// Rows whose leaves are loaded ahead before the first row is.
+const LOADED_AT_ONCE: usize = 16;
 
 /// Where a row is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,22 +156,37 @@ impl Transacts for Rows {
         method == MethodId::ROWS
     }
 
-    fn load_ahead<F: Fabric>(&self, cx: &Cx<F>, rows: &[Announced], what: Ahead) {
-        let mut latched = Latched::default();
-        for Announced { table, key, .. } in rows {
-            let Ok(relation) = self.catalog.relation(*table) else { continue };
-            if !is_rows(relation) || relation.check_key(key).is_err() {
-                continue;
-            }
-            let partition = relation.partition_of(key, self.partition_count());
-            if self.owns(partition) {
-                let part = latched.reach(cx, (partition, *table), |place| self.latch(place));
-                match what {
-                    Ahead::Leaf => part.tree.prefetch(key.words()),
-                    Ahead::Row => InDram { tree: &part.tree, rows: &part.rows }.prefetch_row(key),
+    fn load_ahead<F: Fabric>(&self, cx: &Cx<F>, rows: &[Announced]) -> bool {
+        let mut others = false;
+        for rows in rows.chunks(LOADED_AT_ONCE) {
+            let mut latched = Latched::default();
+            let mut places = [None; LOADED_AT_ONCE];
+            for (Announced { table, key, .. }, place) in rows.iter().zip(&mut places) {
+                let Ok(relation) = self.catalog.relation(*table) else { continue };
+                if !is_rows(relation) || relation.check_key(key).is_err() {
+                    continue;
                 }
+                let partition = relation.partition_of(key, self.partition_count());
+                if !self.owns(partition) {
+                    others = true;
+                    continue;
+                }
+                *place = Some((partition, *table));
+                let part = latched.reach(cx, (partition, *table), |place| self.latch(place));
+                part.tree.prefetch(key.words());
+            }
+            // The leaves have arrived by now.
+            for (row, place) in rows.iter().zip(&places) {
+                let Some(place) = *place else { continue };
+                let part = latched.reach(cx, place, |place| self.latch(place));
+                InDram { tree: &part.tree, rows: &part.rows }.prefetch_row(&row.key);
             }
         }
+        others
+    }
+
+    fn fetch_ahead<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut RowsHeld), rows: &[Announced]) {
+        self.at_work(txn).fetch_foreign_ahead(rows);
     }
 
     fn point<F: Fabric>(

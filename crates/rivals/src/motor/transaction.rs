@@ -173,7 +173,7 @@ impl<'h, F: Fabric> Relational for MotorTxn<'h, F> {
     fn announce_rows(&mut self, rows: &[Announced]) {
         let host = self.host;
         let mut wanted = Vec::new();
-        for Announced { table, key, access } in rows {
+        for Announced { table, key, access, .. } in rows {
             let Ok(relation) = host.catalog.relation(*table) else { continue };
             if relation.replicated || relation.check_key(key).is_err() {
                 continue;

@@ -401,7 +401,7 @@ impl<'h, F: Fabric> Relational for PartTxn<'h, F> {
         let (host, most) = (self.host, self.host.lanes.max_message() - MESSAGE_OVERHEAD);
         let mut steps: Vec<(HostId, Steps)> = Vec::new();
         let mut room = vec![most; self.far.len()];
-        for Announced { table, key, access } in rows {
+        for Announced { table, key, access, .. } in rows {
             let Ok(relation) = host.catalog.relation(*table) else { continue };
             if relation.replicated || relation.check_key(key).is_err() {
                 continue;

@@ -5,11 +5,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::ahead::Batch;
+use super::spill::row_footprint;
 use super::store::{Found, Inserted, RowKey, Tolerated, named};
 use super::{Emit, Env, Exec, Row};
 use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
-use crate::plan::Node;
+use crate::plan::{Node, calls_volatile};
+use crate::storage::ahead::{Coming, ROWS_AHEAD};
 use crate::storage::table::RowChange;
 use crate::tree::{
     Body, Change, Conflict, Delete, DomainCheck, From, Insert, Merge, MergeAction, Query, Returning, Target,
@@ -53,14 +56,26 @@ impl<'p> Exec<'p> {
     fn run_insert(&self, insert: &'p Insert, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<u64> {
         self.ctes(&insert.ctes, outer)?;
         let mut count = 0;
+        let mut batch = Batch::new(self.inserted_at_once(insert)?);
+        let mut act = |rows: Vec<Row>| -> Result<()> {
+            self.announce_new(&insert.target.table, &rows)?;
+            for row in rows {
+                if let Some(row) = self.insert_or_update(insert, row, outer)? {
+                    count += 1;
+                    self.returned(insert.returning.as_ref(), &row, outer, emit)?;
+                }
+            }
+            Ok(())
+        };
         let mut put = |source: Row| -> Result<bool> {
             self.yield_point()?;
-            let mut row = self.eval_list(&insert.values, &Env { row: &source, outer })?;
-            self.complete(&insert.target, &mut row)?;
-            if let Some(row) = self.insert_or_update(insert, row, outer)? {
-                count += 1;
-                self.returned(insert.returning.as_ref(), &row, outer, emit)?;
-            }
+            let made = || {
+                let mut row = self.eval_list(&insert.values, &Env { row: &source, outer })?;
+                self.complete(&insert.target, &mut row)?;
+                let bytes = row_footprint(&row);
+                Ok(Some((row, bytes)))
+            };
+            batch.offer(made(), &mut act)?;
             Ok(true)
         };
         match &insert.source {
@@ -73,7 +88,35 @@ impl<'p> Exec<'p> {
                 sources.each_owned(put)?;
             }
         }
+        batch.finish(&mut act)?;
         Ok(count)
+    }
+
+    /// How many rows are made before the first of them is inserted.
+    fn inserted_at_once(&self, insert: &Insert) -> Result<usize> {
+        let one_by_one = match &insert.source {
+            None => true,
+            Some(query) if is_listed(query) => {
+                let Body::Values(rows) = &query.body else { return Ok(1) };
+                rows.len() < 2 || rows.iter().flatten().chain(&insert.values).any(calls_volatile)
+            }
+            Some(_) => false,
+        };
+        self.at_once(&insert.target.table, !one_by_one)
+    }
+
+    /// How many rows of a table are made ready together, where there may be many.
+    pub(super) fn at_once(&self, table: &Arc<Table>, many: bool) -> Result<usize> {
+        Ok(if many && self.store.is_spread(table)? { ROWS_AHEAD } else { 1 })
+    }
+
+    /// These rows are inserted next.
+    pub(super) fn announce_new(&self, table: &Arc<Table>, rows: &[Row]) -> Result<()> {
+        if rows.len() < 2 {
+            return Ok(());
+        }
+        let rows: Vec<&[Value]> = rows.iter().map(Vec::as_slice).collect();
+        self.store.announce(table, &Coming::New(&rows))
     }
 
     /// Adds a row whose columns are complete; its foreign keys are looked at when the statement ends.
@@ -178,20 +221,36 @@ impl<'p> Exec<'p> {
         }
         let set = update.target.set_by(update.set.iter().map(|(column, _)| *column));
         let mut count = 0;
-        for (key, mut row, mut new) in changes {
+        let mut batch = Batch::new(self.at_once(table, changes.len() > 1)?);
+        let mut act = |rows: Vec<(RowKey, Row, Row)>| -> Result<()> {
+            if rows.len() > 1 {
+                let change = rows.iter();
+                let change =
+                    change.map(|(key, row, new)| RowChange { key, old: &row[..width], new, set: &set });
+                let changes: Vec<RowChange<'_>> = change.collect();
+                self.store.announce(table, &Coming::Changed(&changes))?;
+            }
+            for (key, mut row, new) in rows {
+                count += 1;
+                let old = &row[..width];
+                self.update_row(table, &RowChange { key: &key, old, new: &new, set: &set })?;
+                if update.returning.is_some() {
+                    row.splice(..width, new);
+                    self.returned(update.returning.as_ref(), &row, outer, emit)?;
+                }
+            }
+            Ok(())
+        };
+        for (key, row, mut new) in changes {
             self.yield_point()?;
             if self.own.has(table.oid, &key) {
                 continue;
             }
-            count += 1;
-            self.complete(&update.target, &mut new)?;
-            let old = &row[..width];
-            self.update_row(table, &RowChange { key: &key, old, new: &new, set: &set })?;
-            if update.returning.is_some() {
-                row.splice(..width, new);
-                self.returned(update.returning.as_ref(), &row, outer, emit)?;
-            }
+            let completed = self.complete(&update.target, &mut new);
+            let bytes = row_footprint(&new);
+            batch.offer(completed.map(|()| Some(((key, row, new), bytes))), &mut act)?;
         }
+        batch.finish(&mut act)?;
         Ok(count)
     }
 
@@ -210,12 +269,20 @@ impl<'p> Exec<'p> {
         let table = &delete.target.table;
         let width = table.columns.len();
         let mut count = 0;
-        for (key, row) in self.targets(&delete.from, delete.slots, width, outer)? {
-            self.yield_point()?;
-            let old = Found { key, values: row[..width].to_vec() };
-            if !self.own.has(table.oid, &old.key) && self.delete_row(table, &old)? {
-                count += 1;
-                self.returned(delete.returning.as_ref(), &row, outer, emit)?;
+        let found = self.targets(&delete.from, delete.slots, width, outer)?;
+        let at_once = self.at_once(table, found.len() > 1)?;
+        for rows in found.chunks(at_once) {
+            if at_once > 1 {
+                let gone: Vec<_> = rows.iter().map(|(key, row)| (key, &row[..width])).collect();
+                self.store.announce(table, &Coming::Gone(&gone))?;
+            }
+            for (key, row) in rows {
+                self.yield_point()?;
+                let old = Found { key: *key, values: row[..width].to_vec() };
+                if !self.own.has(table.oid, &old.key) && self.delete_row(table, &old)? {
+                    count += 1;
+                    self.returned(delete.returning.as_ref(), row, outer, emit)?;
+                }
             }
         }
         Ok(count)

@@ -4,17 +4,20 @@
 //! 1. Every row that got new values in a foreign key, and every row whose referenced values went, is noted
 //!    when it is changed; nothing is looked up twice for one note.
 //! 2. Actions (CASCADE, SET NULL, SET DEFAULT) are changes of their own: they note further rows.
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::rows::same;
 use super::store::{Cursor, Found, Purpose, Range, lost};
 use super::{Exec, Row, Waiting};
 use crate::bind::Binder;
-use crate::catalog::object::{Action, Constraint, Indexed, Object, Rule, Table};
+use crate::catalog::object::{Action, Constraint, Index, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::cast::cast_value;
 use crate::func::quote_ident;
 use crate::func::{CastContext, find_cast};
+use crate::storage::ahead::{Coming, ROWS_AHEAD};
 use crate::storage::table::RowChange;
 use crate::types::value::Value;
 use crate::types::{Type, Types};
@@ -33,6 +36,55 @@ struct ForeignKey<'c> {
     set: &'c [u16],
     on_update: Action,
     full: bool,
+}
+
+/// What was looked up of the catalog for a check, by oid, as long as the catalog has the same description.
+struct Seen<T>(RefCell<BTreeMap<u32, Described<T>>>);
+
+/// An object of the catalog, and what was taken from it.
+type Described<T> = (Arc<Object>, Arc<T>);
+
+impl<T> Default for Seen<T> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<T> Seen<T> {
+    fn of(&self, object: &Arc<Object>, read: impl FnOnce(&Object) -> Option<T>) -> Option<Arc<T>> {
+        let mut seen = self.0.borrow_mut();
+        if let Some((of, it)) = seen.get(&object.oid())
+            && Arc::ptr_eq(of, object)
+        {
+            return Some(it.clone());
+        }
+        let it = Arc::new(read(object)?);
+        seen.insert(object.oid(), (object.clone(), it.clone()));
+        Some(it)
+    }
+}
+
+/// Tables and indexes that checks have looked at: a statement looks at the same few for each of its rows.
+#[derive(Default)]
+pub(super) struct LookedAt {
+    tables: Seen<Table>,
+    indexes: Seen<Index>,
+}
+
+impl LookedAt {
+    fn table(&self, object: &Arc<Object>) -> Option<Arc<Table>> {
+        self.tables.of(object, |object| match object {
+            Object::Table(table) => Some(table.clone()),
+            _ => None,
+        })
+    }
+
+    fn index(&self, object: &Arc<Object>) -> Option<Arc<Index>> {
+        self.indexes.of(object, |object| match object {
+            Object::Index(index) => Some(index.clone()),
+            _ => None,
+        })
+    }
 }
 
 fn foreign_key(constraint: &Constraint) -> Option<ForeignKey<'_>> {
@@ -192,27 +244,32 @@ impl Exec<'_> {
             if noted.is_empty() {
                 return Ok(kept);
             }
-            for waiting in noted {
+            let is_spread = |table: Arc<Table>| self.store.is_spread(&table).unwrap_or(false);
+            let spread = noted.len() > 1 && self.table(noted[0].table).is_ok_and(is_spread);
+            for (at, waiting) in noted.iter().enumerate() {
                 self.yield_point()?;
+                if spread && at % ROWS_AHEAD == 0 {
+                    self.announce_referenced(&noted[at..noted.len().min(at + ROWS_AHEAD)])?;
+                }
                 let Ok(child) = self.table(waiting.table) else { continue };
                 let found = child.constraints.iter().find(|constraint| constraint.oid == waiting.constraint);
                 let Some(constraint) = found else { continue };
                 let Some(key) = foreign_key(constraint) else {
                     match deferred(constraint) {
-                        true => kept.push(waiting),
+                        true => kept.push(waiting.clone()),
                         false => self.check_key(&child, constraint, &waiting.row)?,
                     }
                     continue;
                 };
-                let acts = !waiting.child && !matches!(self.action(&key, &waiting), Action::NoAction);
+                let acts = !waiting.child && !matches!(self.action(&key, waiting), Action::NoAction);
                 if deferred(constraint) && !acts {
-                    kept.push(waiting);
+                    kept.push(waiting.clone());
                     continue;
                 }
                 if waiting.child {
                     self.check_child(&child, &key, &waiting.row)?;
                 } else {
-                    self.check_parent(&child, &key, &waiting)?;
+                    self.check_parent(&child, &key, waiting)?;
                 }
             }
         }
@@ -223,19 +280,26 @@ impl Exec<'_> {
     }
 
     pub(crate) fn table(&self, oid: u32) -> Result<Arc<Table>> {
-        match self.store.object(oid).as_deref() {
-            Some(Object::Table(table)) => Ok(Arc::new(table.clone())),
-            _ => Err(lost(oid)),
-        }
+        let object = self.store.object(oid).ok_or_else(|| lost(oid))?;
+        self.looked_at.table(&object).ok_or_else(|| lost(oid))
     }
 
-    /// Whether a row of the referenced table has these values.
-    fn parent_has(&self, child: &Table, key: &ForeignKey<'_>, values: &[Value]) -> Result<bool> {
-        let parent = self.table(key.parent)?;
-        let Some(Object::Index(index)) = self.store.object(key.index).as_deref().cloned() else {
-            return Err(lost(key.index));
-        };
-        let mut equal = Vec::new();
+    /// The index of the referenced table that a foreign key is looked up in.
+    fn index_of(&self, key: &ForeignKey<'_>) -> Result<Arc<Index>> {
+        let object = self.store.object(key.index).ok_or_else(|| lost(key.index))?;
+        self.looked_at.index(&object).ok_or_else(|| lost(key.index))
+    }
+
+    /// What rows of the referenced table have in the columns of its index, if a row has these values in the
+    /// foreign key; `None` if none can have them.
+    fn referenced(
+        &self,
+        child: &Table,
+        key: &ForeignKey<'_>,
+        values: &[Value],
+    ) -> Result<Option<(Arc<Index>, Row)>> {
+        let (parent, index) = (self.table(key.parent)?, self.index_of(key)?);
+        let mut equal = Vec::with_capacity(index.columns.len());
         for column in &index.columns {
             let Indexed::Column(number) = column.of else { return Err(lost(key.index)) };
             let at =
@@ -244,10 +308,36 @@ impl Exec<'_> {
             let to = parent.columns[usize::from(number)].type_oid;
             match self.converted(&values[at], from, to)? {
                 Some(value) => equal.push(value),
-                None => return Ok(false),
+                None => return Ok(None),
             }
         }
-        let range = Range { index: Some(Arc::new(index)), equal, ..Range::default() };
+        Ok(Some((index, equal)))
+    }
+
+    /// Says which rows of referenced tables will be looked for: those of foreign keys that are noted.
+    fn announce_referenced(&self, noted: &[Waiting]) -> Result<()> {
+        let mut wanted: BTreeMap<(u32, u32), Vec<Row>> = BTreeMap::new();
+        for waiting in noted.iter().filter(|waiting| waiting.child) {
+            let Ok(child) = self.table(waiting.table) else { continue };
+            let found = child.constraints.iter().find(|constraint| constraint.oid == waiting.constraint);
+            let Some(key) = found.and_then(foreign_key) else { continue };
+            let values = pick(&waiting.row, key.columns);
+            if values.iter().all(|value| !value.is_null())
+                && let Some((index, equal)) = self.referenced(&child, &key, &values)?
+            {
+                wanted.entry((key.parent, index.oid)).or_default().push(equal);
+            }
+        }
+        wanted.into_iter().try_for_each(|((parent, index), rows)| {
+            self.store.announce(&self.table(parent)?, &Coming::Looked(index, &rows))
+        })
+    }
+
+    /// Whether a row of the referenced table has these values.
+    fn parent_has(&self, child: &Table, key: &ForeignKey<'_>, values: &[Value]) -> Result<bool> {
+        let parent = self.table(key.parent)?;
+        let Some((index, equal)) = self.referenced(child, key, values)? else { return Ok(false) };
+        let range = Range { index: Some(index), equal, ..Range::default() };
         Ok(!self.store.scan(&parent, &range, Purpose::Read, &mut Cursor::default(), 1)?.is_empty())
     }
 

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use super::ahead::Batch;
 use super::privilege::{self, Need};
 use super::session::LocalSession;
+use super::spill::row_footprint;
 use super::store::Store;
 use super::{Env, Exec, Row, Waiting};
 use crate::bind::Binder;
@@ -171,27 +173,37 @@ impl<S: Store> LocalSession<S> {
         let waiting = self.with_context(|ctx, path| {
             let (mut line, loader) = (loader.line, &loader);
             let mut waiting: Vec<Waiting> = Vec::new();
+            let new_exec = || Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
+            let mut batch = Batch::new(new_exec().at_once(&table, true)?);
+            let mut act = |rows: Vec<Row>| {
+                let exec = new_exec();
+                exec.announce_new(&table, &rows)?;
+                rows.iter().try_for_each(|row| exec.insert_row(&loader.target, row))?;
+                count += rows.len() as u64;
+                waiting.extend(exec.waiting.take());
+                Ok(())
+            };
             let mut take = |fields: &[Field<'_>]| {
                 self.start.interrupt.check()?;
                 line += 1;
-                let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
-                if loader.load(&exec, fields, line)? {
-                    count += 1;
-                    waiting.extend(exec.waiting.take());
-                }
-                Ok(())
+                batch.offer(loader.make(&new_exec(), fields, line), &mut act)
             };
-            loop {
+            let fed = loop {
                 match sink.copy_read(&mut || self.store.rest())? {
-                    CopyInput::Data(bytes) => reader.feed(bytes, &mut take)?,
-                    CopyInput::Done => break,
+                    CopyInput::Data(bytes) => match reader.feed(bytes, &mut take) {
+                        Ok(()) => {}
+                        failed => break failed,
+                    },
+                    CopyInput::Done => break reader.finish(&mut take).map(|_| ()),
                     CopyInput::Fail(why) => {
                         let message = format!("COPY from stdin failed: {why}");
                         return Err(SqlError::new(SqlState::QUERY_CANCELED, message));
                     }
                 }
-            }
-            reader.finish(&mut take)?;
+            };
+            // What is wrong with rows before comes first.
+            batch.finish(&mut act)?;
+            fed?;
             let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
             *exec.waiting.borrow_mut() = waiting;
             exec.check_constraints(&|constraint| self.is_deferred(constraint))
@@ -262,8 +274,8 @@ fn copied_query(copy: &Copy, columns: Option<Vec<String>>) -> Result<Statement> 
 }
 
 impl Loader {
-    /// Adds a row; false if WHERE does not hold for it.
-    fn load<'p>(&'p self, exec: &Exec<'p>, fields: &[Field<'_>], line: u64) -> Result<bool> {
+    /// A row, and the bytes that it takes; `None` if WHERE does not hold for it.
+    fn make<'p>(&'p self, exec: &Exec<'p>, fields: &[Field<'_>], line: u64) -> Result<Option<(Row, usize)>> {
         let (ctx, table) = (exec.ctx, &self.target.table);
         let mut row: Row = Vec::with_capacity(table.columns.len());
         for default in &self.defaults {
@@ -288,10 +300,10 @@ impl Loader {
             })?;
         }
         if !exec.holds(self.filter.as_ref(), &Env { row: &row, outer: None })? {
-            return Ok(false);
+            return Ok(None);
         }
         exec.complete(&self.target, &mut row)?;
-        exec.insert_row(&self.target, &row)?;
-        Ok(true)
+        let bytes = row_footprint(&row);
+        Ok(Some((row, bytes)))
     }
 }

@@ -40,8 +40,8 @@ use crate::observe::Observed;
 use crate::panics::uncaught;
 use crate::session::{Interrupt, WaitEvent};
 use crate::slots::{Bell, Running, Slot, Slots};
-use crate::stop;
 use crate::storage::access::{Access, Traffic, is_conflict};
+use crate::storage::ahead::{self, Coming};
 use crate::storage::census::TableCensus;
 use crate::storage::notices::{self, Notice};
 use crate::storage::private::{Beside, PrivateRows, is_private};
@@ -346,6 +346,18 @@ impl Rows for EngineStore {
         self.step(|tx, _, _| rows.lock_if_free(tx, &row.key))
     }
 
+    fn is_spread(&self, table: &Arc<Table>) -> Result<bool> {
+        if is_private(table.oid) { Ok(false) } else { self.step(|tx, _, _| Ok(ahead::is_spread(tx))) }
+    }
+
+    fn announce(&self, table: &Arc<Table>, coming: &Coming<'_>) -> Result<()> {
+        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
+        self.step(|tx, _, _| {
+            rows.announce(tx, coming, &computed);
+            Ok(())
+        })
+    }
+
     fn insert(&self, table: &Arc<Table>, row: &[Value], tolerated: Tolerated) -> Result<Inserted> {
         let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
         let only = match tolerated {
@@ -390,16 +402,7 @@ impl Rows for EngineStore {
     }
 
     fn build(&self, table: &Arc<Table>, index: &Arc<Index>) -> Result<()> {
-        if index.keeps_rows() {
-            return Ok(());
-        }
-        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
-        let described = self.catalog().table(table.oid).ok_or_else(|| lost(table.oid))?.clone();
-        for row in self.all_rows(&described)? {
-            stop::check()?;
-            self.step(|tx, _, _| rows.fill_index(tx, index.oid, &row, &computed))?;
-        }
-        Ok(())
+        if index.keeps_rows() { Ok(()) } else { self.fill_index(table, index) }
     }
 
     fn rewrite(

@@ -2,6 +2,7 @@
 
 mod advisory;
 mod aggregate;
+mod ahead;
 mod background;
 mod bare;
 mod change;
@@ -109,6 +110,7 @@ pub(crate) struct Exec<'p> {
     own: own::OwnChanges,
     /// How deep actions of foreign keys call one another.
     depth: Cell<usize>,
+    looked_at: constraint::LookedAt,
     /// Functions called and conditions checked.
     calls: Cell<u64>,
     /// What the nodes do is charged to them.
@@ -141,6 +143,7 @@ impl<'p> Exec<'p> {
             repeats: Cell::new(false),
             own: own::OwnChanges::default(),
             depth: Cell::new(0),
+            looked_at: constraint::LookedAt::default(),
             calls: Cell::new(0),
             meter: None,
         }

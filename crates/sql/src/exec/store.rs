@@ -17,6 +17,7 @@ use crate::catalog::view::CatalogView;
 use crate::error::{Result, SqlError};
 use crate::observe::Observed;
 use crate::storage::access::Traffic;
+use crate::storage::ahead::Coming;
 use crate::storage::census::TableCensus;
 use crate::storage::notices::Notice;
 use crate::storage::scan::Scan;
@@ -125,6 +126,16 @@ pub trait Rows {
     /// Locks a row that was looked at, as it is now; `None` if it is gone or somebody else holds it.
     fn take_if_free(&self, _table: &Arc<Table>, row: &Found) -> Result<Option<Found>> {
         Ok(Some(row.clone()))
+    }
+
+    /// Whether rows are with other hosts, too, so that it is worth while to say which come.
+    fn is_spread(&self, _table: &Arc<Table>) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Says which rows of a table come next; a hint.
+    fn announce(&self, _table: &Arc<Table>, _coming: &Coming<'_>) -> Result<()> {
+        Ok(())
     }
 
     /// Adds a row. 23505 if a unique index has its key already; of the indexes in `tolerated` that is told as

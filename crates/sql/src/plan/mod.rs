@@ -23,3 +23,4 @@ pub(crate) use crate::tree::plan::{Estimate, HashJoin, HashKey, HashKind, KeyPar
 pub(crate) use known::Estimator;
 
 pub(crate) use prepare::{PlannedStatement, Planner, relations_of};
+pub(crate) use steady::calls_volatile;

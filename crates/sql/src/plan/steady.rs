@@ -40,6 +40,16 @@ fn is_steady_head(head: &Head) -> bool {
     head.function.volatility != Volatility::Volatile
 }
 
+/// Whether an expression calls a volatile function.
+pub(crate) fn calls_volatile(expr: &Expr) -> bool {
+    let mut calls = false;
+    expr.clone().walk(0, &mut |part, _| {
+        calls |= matches!(part, Expr::Call { head, .. } if !is_steady_head(head));
+        false
+    });
+    calls
+}
+
 fn leaves_of_query(query: &Query, see: See<'_>) {
     for cte in &query.ctes {
         match &cte.kind {

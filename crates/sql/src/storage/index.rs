@@ -114,6 +114,17 @@ impl IndexRows {
         Ok(Some(Entry { key: self.home.key(place, &bytes), unique }))
     }
 
+    /// The key of the entry with these values in all columns, if there is one at most.
+    pub(super) fn point(&self, tx: &dyn Access, table: &TableRows, of: &[&Value]) -> Result<Option<Key>> {
+        if !self.unique || of.len() != self.columns.len() || of.iter().any(|value| value.is_null()) {
+            return Ok(None);
+        }
+        let mut bytes = Vec::with_capacity(self.home.size.key_bytes());
+        self.columns.iter().zip(of).try_for_each(|(how, value)| how.encode(value, &mut bytes))?;
+        fit(&mut bytes, self.home.size.key_bytes());
+        Ok(Some(self.home.key(self.place_of(table, of, tx.places())?, &bytes)))
+    }
+
     /// The place of entries whose columns begin with these values, if they decide it.
     pub(super) fn place_of_prefix(
         &self,

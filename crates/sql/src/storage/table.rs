@@ -197,6 +197,12 @@ impl TableRows {
         self.key_of(tx, &key)
     }
 
+    /// Whether a change gives a row another key.
+    pub(super) fn key_changes(&self, tx: &dyn Access, change: &RowChange<'_>) -> Result<bool> {
+        let sets_key = self.key.iter().any(|(column, _)| change.set.contains(column));
+        Ok(sets_key && self.key_of_row(tx, change.new)? != *change.key)
+    }
+
     /// The key of a new row without key columns: of this host's own places, one after the other.
     fn numbered_key(&self, tx: &dyn Access, numbers: &Numbers) -> Key {
         let number = numbers.take();
@@ -353,8 +359,7 @@ impl TableRows {
         computed: &dyn Computed,
     ) -> Result<Key> {
         let RowChange { key, old, new, set } = *change;
-        let sets_key = self.key.iter().any(|(column, _)| set.contains(column));
-        if sets_key && self.key_of_row(tx, new)? != *key {
+        if self.key_changes(tx, change)? {
             self.remove(tx, key, old, computed)?;
             return self.insert(tx, numbers, new, computed);
         }

@@ -154,7 +154,10 @@ impl YcsbWorker {
         rows: &[(Id, Access); OPERATIONS],
     ) -> Result<Effects, TxnError> {
         let Ycsb { change_bytes, check_reads, .. } = self.ycsb;
-        let announced = rows.map(|(id, access)| Announced { table: self.table, key: id.key(), access });
+        let announced = rows.map(|(id, access)| match access {
+            Access::Read => Announced::read(self.table, id.key()),
+            Access::Update => Announced::update(self.table, id.key()),
+        });
         txn.announce(&announced);
         let mut updates = 0;
         for ((id, access), Announced { key, .. }) in rows.iter().zip(&announced) {

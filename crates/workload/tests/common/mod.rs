@@ -168,7 +168,7 @@ impl Memory {
     /// Whether the transaction has done what it announced.
     fn hold_to_announced(&mut self) {
         for row in std::mem::take(&mut self.announced) {
-            let Announced { table, key, access } = row;
+            let Announced { table, key, access, .. } = row;
             let (read, changed) = (self.read.contains(&(table, key)), self.changed.contains(&(table, key)));
             match access {
                 Access::Read => assert!(read && !changed, "read? {read} changed? {changed} {row:?}"),

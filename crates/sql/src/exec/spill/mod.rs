@@ -112,7 +112,7 @@ pub(super) fn footprint(values: &[Value]) -> usize {
 }
 
 /// Bytes that a row takes in memory.
-pub(super) fn row_footprint(row: &[Value]) -> usize {
+pub(in crate::exec) fn row_footprint(row: &[Value]) -> usize {
     size_of::<Vec<Value>>() + ALLOCATION + footprint(row)
 }
 
