@@ -75,6 +75,34 @@ fn each_node_is_charged_with_what_it_does() {
     });
 }
 
+/// What a statement over many rows needs of another host comes in batches: rows, entries of indexes, rows that
+/// foreign keys refer to.
+#[test]
+fn many_rows_of_another_host_wait_for_few_answers() {
+    with_pod(2, 3, |databases| {
+        let (mut a, mut b) = (connect(&databases[0]), connect(&databases[1]));
+        let tables = "create table p (id int primary key, v int); create index on p (v); \
+                      create table c (id int primary key, p int references p); \
+                      insert into p select g, 7 * g from generate_series(1, 640) g";
+        ask(&mut b, tables);
+        let batched = |session: &mut Connected, sql: &str, least: u64| {
+            let told = lines(session, &format!("{MEASURED} {sql}"));
+            let total = told.iter().find(|line| line.starts_with("Coherence: ")).expect("a sum");
+            let (messages, waits) = (number(total, "messages"), number(total, "waits"));
+            assert!(messages >= least && waits <= 16 + messages / 16, "{sql}: {total}");
+        };
+        batched(&mut a, "insert into p select g, 7 * g from generate_series(1001, 1640) g", 500);
+        let values: Vec<String> = (2001..2641).map(|id| format!("({id}, {})", 7 * id)).collect();
+        batched(&mut a, &format!("insert into p values {}", values.join(", ")), 500);
+        batched(&mut a, "insert into c select g, g - 5000 from generate_series(5001, 5640) g", 500);
+        batched(&mut a, "update p set v = v + 1 where id > 1000", 500);
+        batched(&mut a, "delete from p where id > 2000", 0);
+        assert_eq!(ask(&mut b, "select count(*), sum(v) from p"), "1280|7352320");
+        assert_eq!(ask(&mut b, "select count(*) from c"), "640");
+        assert_eq!(ask(&mut b, "select count(*) from p where v = 7 * id + 1"), "640");
+    });
+}
+
 #[test]
 fn options_are_checked_and_formats_are_two() {
     with_pod(1, 3, |databases| {

@@ -36,6 +36,8 @@ pub(super) const MOST_REQUESTS: usize = u64::BITS as usize;
 pub(super) struct Mailbox {
     /// How many requests it has made: the running number of the last one.
     requests: u32,
+    /// How often it has waited for answers.
+    waits: u64,
     /// The running number of the first request that it waits for.
     first: u32,
     /// Which requests have no answer yet, a bit each from the first on.
@@ -49,6 +51,7 @@ impl Mailbox {
     fn begin(&mut self, count: usize) -> u32 {
         assert!((1..=MOST_REQUESTS).contains(&count), "{count} requests at once");
         debug_assert!(self.open == 0 && self.answers.is_empty(), "a worker waits for one batch at a time");
+        self.waits += 1;
         self.first = self.requests.wrapping_add(1);
         self.requests = self.requests.wrapping_add(count as u32);
         self.open = u64::MAX >> (MOST_REQUESTS - count);
@@ -104,9 +107,11 @@ impl Rows {
         self.post(cx, to, bytes);
     }
 
-    /// How many requests this worker has made of other hosts, since the host began.
-    pub fn requests_of<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
-        self.mailboxes[usize::from(cx.worker().0)].lock(cx).requests.into()
+    /// How many requests this worker has made of other hosts, since the host began, and how often it has
+    /// waited for answers.
+    pub fn requests_of<F: Fabric>(&self, cx: &Cx<F>) -> (u64, u64) {
+        let mailbox = self.mailboxes[usize::from(cx.worker().0)].lock(cx);
+        (mailbox.requests.into(), mailbox.waits)
     }
 }
 

@@ -25,17 +25,27 @@ pub struct Traffic {
     pub counts: Counts,
     /// Messages to owners of rows, each of which was answered.
     pub requests: u64,
+    /// How often it waited for answers: many may come at once.
+    pub waits: u64,
 }
 
 impl Traffic {
     /// What has been done since `earlier`.
     pub fn since(&self, earlier: &Traffic) -> Traffic {
-        Traffic { counts: self.counts.since(&earlier.counts), requests: self.requests - earlier.requests }
+        Traffic {
+            counts: self.counts.since(&earlier.counts),
+            requests: self.requests - earlier.requests,
+            waits: self.waits - earlier.waits,
+        }
     }
 
     /// Both together.
     pub fn plus(&self, other: &Traffic) -> Traffic {
-        Traffic { counts: self.counts.plus(&other.counts), requests: self.requests + other.requests }
+        Traffic {
+            counts: self.counts.plus(&other.counts),
+            requests: self.requests + other.requests,
+            waits: self.waits + other.waits,
+        }
     }
 }
 
@@ -232,7 +242,8 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
     }
 
     fn traffic(&self) -> Traffic {
-        Traffic { counts: self.cx.counts(), requests: self.host.rows().requests_of(self.cx) }
+        let (requests, waits) = self.host.rows().requests_of(self.cx);
+        Traffic { counts: self.cx.counts(), requests, waits }
     }
 
     fn is_left_out(&self, step: &'static str) -> bool {

@@ -156,7 +156,7 @@ impl Context<'_> {
     }
 }
 
-fn numbers(traffic: &Traffic) -> [(&'static str, u64); 6] {
+fn numbers(traffic: &Traffic) -> [(&'static str, u64); 7] {
     let counts = traffic.counts;
     let sync = counts.sync_loads + counts.sync_stores + counts.sync_swaps;
     [
@@ -166,14 +166,15 @@ fn numbers(traffic: &Traffic) -> [(&'static str, u64); 6] {
         ("Lines Invalidated", counts.lines_invalidated),
         ("Fences", counts.fences),
         ("Messages", traffic.requests),
+        ("Message Waits", traffic.waits),
     ]
 }
 
 fn words(traffic: &Traffic) -> String {
-    let [sync, hwcc, back, invalidated, fences, messages] = numbers(traffic).map(|(_, number)| number);
+    let [sync, hwcc, back, invalidated, fences, messages, waits] = numbers(traffic).map(|(_, number)| number);
     format!(
         "sync={sync} hwcc bytes={hwcc} lines written back={back} invalidated={invalidated} fences={fences} \
-         messages={messages}"
+         messages={messages} waits={waits}"
     )
 }
 
