@@ -279,3 +279,32 @@ fn a_table_that_has_changed_is_analyzed_by_its_host() {
         assert_eq!(due(), ["t"]);
     });
 }
+
+/// Nobody has asked for it: it leaves the rows of other hosts where they are, and tells of the pod all the same.
+#[test]
+fn a_host_that_analyzes_by_itself_looks_at_its_own_rows() {
+    with_pod(2, 2, |databases| {
+        let (mut one, mut other) = (
+            databases[0].open(start()).expect("a session opens"),
+            databases[1].open(start()).expect("a session opens"),
+        );
+        run(&mut *one, "create table t (k int primary key, v int)");
+        let insert = "insert into t select g, g % 10 from generate_series(1, 1000) g";
+        run(&mut *one, insert);
+        let shared = "select rows_shared from pod_tables where relname = 't'";
+        run(&mut *other, "update t set v = v where k <= 120");
+        let there = answer(&mut *one, shared);
+        let interrupt = Arc::new(Interrupt::default());
+        let done = databases[1].analyze_changed(1, &interrupt).expect("the host is at work");
+        assert_eq!(done, ["t"]);
+        assert_eq!(answer(&mut *one, shared), there, "no row of host 0 has moved for it");
+        let rows = answer(&mut *other, "select reltuples from pg_class where relname = 't'");
+        let rows: f64 = rows[0].parse().expect("a number");
+        assert!((700.0..1400.0).contains(&rows), "{rows} rows of 1000");
+        assert_eq!(answer(&mut *one, "select n_distinct from pg_stats where attname = 'v'"), ["10"]);
+        // Who is asked looks at all.
+        run(&mut *other, "analyze t");
+        assert_eq!(answer(&mut *other, "select reltuples from pg_class where relname = 't'"), ["1000"]);
+        assert_ne!(answer(&mut *one, shared), there);
+    });
+}

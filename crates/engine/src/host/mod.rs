@@ -122,5 +122,5 @@ impl<M: Method> Host<M> {
 pub(crate) fn sabotage_steps() -> impl Iterator<Item = &'static str> {
     let hosts =
         [detector::SABOTAGE_STEPS, commit::SABOTAGE_STEPS, deaths::SABOTAGE_STEPS, takeover::SABOTAGE_STEPS];
-    hosts.into_iter().chain([dead::SABOTAGE_STEPS]).flatten().copied()
+    hosts.into_iter().chain([recording::SABOTAGE_STEPS, dead::SABOTAGE_STEPS]).flatten().copied()
 }

@@ -14,6 +14,10 @@ use crate::method::{Method, RowLocation, TxnState};
 use crate::protocol::workspace::{Change, Workspace};
 use crate::txn::TxnError;
 
+/// Names of the steps that a mutation test can leave out of this file.
+pub(super) const SABOTAGE_STEPS: &[&str] =
+    &["recording.merge-patches", "recording.give-up", "recording.pass-over-what-came-and-went"];
+
 impl<F: Fabric, M: Method> Txn<'_, F, M> {
     /// Puts the record of all changes together; what is too long goes to the ring in fragments. Has room
     /// promised for the rest on storage: none for an empty one.
@@ -35,6 +39,9 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
     /// The transaction does not commit: fragments that were appended are not kept for it.
     pub(super) fn give_record_up(&self) {
         let token = self.running.seat.token.as_ref();
+        if self.cx().sabotaged("recording.give-up") {
+            return;
+        }
         if let (Some(log), Some(ring)) = (&self.host.log, token.and_then(|token| token.log.as_ref())) {
             ring.give_up(self.cx(), log);
         }
@@ -51,14 +58,20 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
         let (Some(log), Some(ring)) = (&host.log, ring) else { return Ok(()) };
         let Workspace { changes, patches, images, .. } = &mut self.running.state.core.work;
         for change in changes.iter() {
-            let Some(op) = op_of(change) else { continue };
+            let op = match op_of(change) {
+                Some(op) => op,
+                None if cx.sabotaged("recording.pass-over-what-came-and-went") => Op::Insert,
+                None => continue,
+            };
             let previous = if change.is_new { 0 } else { change.previous };
             writer.change((change.table, change.place.partition), op, &change.key, previous);
             match change.image {
                 _ if change.deleted => {}
                 Some((start, end)) => {
                     let image = &mut images[start as usize..end as usize];
-                    patches.apply(change.patches, image);
+                    if !cx.sabotaged("recording.merge-patches") {
+                        patches.apply(change.patches, image);
+                    }
                     writer.piece(0, image);
                 }
                 None => {

@@ -19,7 +19,12 @@ use crate::log::record::{Change, Record, epoch_of};
 use crate::log::scan::{Scan, Scanner};
 
 /// Protocol steps that a test can leave out.
-pub(super) const SABOTAGE_STEPS: &[&str] = &["recovery.take-fragments"];
+pub(super) const SABOTAGE_STEPS: &[&str] = &[
+    "recovery.take-fragments",
+    "recovery.take-last-of-several",
+    "recovery.await-the-last",
+    "recovery.heed-images",
+];
 
 /// Changes, by partition.
 pub(super) type Sorted = BTreeMap<PartitionId, Changes>;
@@ -78,6 +83,9 @@ impl Sources<'_> {
         let epoch = epoch_of(record.llsn());
         match unfinished.next(record) {
             // Whether it counts, and where, the last one says.
+            Next::Waits(Some(_)) if cx.sabotaged("recovery.await-the-last") => {
+                return self.sort(record, at, wanted, sorted);
+            }
             Next::Waits(Some(kept)) => return self.sort(record, at, wanted, kept),
             Next::Waits(None) => return Ok(()),
             _ if !self.plan.counts(epoch) => return Ok(()),
@@ -86,9 +94,12 @@ impl Sources<'_> {
             Next::Ends(kept) => {
                 for (partition, mut changes) in kept {
                     changes.set_version(record.llsn());
-                    if epoch >= self.plan.begin_of(partition) {
+                    if epoch >= self.plan.begin_of(partition) || cx.sabotaged("recovery.heed-images") {
                         sorted.entry(partition).or_default().append(changes);
                     }
+                }
+                if cx.sabotaged("recovery.take-last-of-several") {
+                    return Ok(());
                 }
             }
             Next::LacksFragments => {

@@ -67,6 +67,8 @@ pub struct Range {
     pub reverse: bool,
     /// The columns that are wanted: others may be NULL in what is found. `None`: all.
     pub columns: Option<Arc<[bool]>>,
+    /// Rows of this host's places are enough, if it has some.
+    pub own: bool,
 }
 
 /// A row as a scan finds it; NULL in columns that were not asked for.

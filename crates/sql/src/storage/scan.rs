@@ -60,6 +60,8 @@ pub struct Range {
     pub columns: Option<Arc<[bool]>>,
     /// How rows are read.
     pub hold: Hold,
+    /// Only this host's places, if it has some.
+    pub own: bool,
 }
 
 const FIRST_BATCH: usize = 8;
@@ -125,7 +127,9 @@ impl TableRows {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, message));
         }
         let ends = Ends::new(&columns, range)?;
-        let places = place.map_or(0..tx.places(), |place| place..place + 1);
+        let all = place.map_or(0..tx.places(), |place| place..place + 1);
+        let own: Vec<u16> = all.clone().filter(|place| range.own && tx.is_own(*place)).collect();
+        let places = if own.is_empty() { all.collect() } else { own };
         let batch = range.wanted.unwrap_or(FIRST_BATCH).clamp(1, BATCH_MAX);
         let part = |place| {
             let rest = Some(ends.range(&home, place, is_exact));
@@ -133,7 +137,7 @@ impl TableRows {
         };
         Ok(Scan {
             index: range.index,
-            parts: places.map(part).collect(),
+            parts: places.into_iter().map(part).collect(),
             backwards: range.backwards,
             hold: range.hold,
             is_ordered: is_exact,

@@ -23,6 +23,7 @@ pub(super) fn scan_range(range: &Range, purpose: Purpose, wanted: usize) -> scan
             Purpose::Change => Hold::Change,
             Purpose::Free => Hold::Free,
         },
+        own: range.own,
     }
 }
 

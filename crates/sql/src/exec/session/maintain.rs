@@ -126,7 +126,7 @@ impl<S: Store> LocalSession<S> {
         };
         let looked_at: Vec<usize> = columns.iter().copied().filter(|column| target(*column) > 0).collect();
         let most = looked_at.iter().map(|column| target(*column)).max().unwrap_or(0).max(default);
-        let (rows, sample) = self.sample(table, &looked_at, most * ROWS_PER_VALUE)?;
+        let (rows, sample) = self.sample(table, &looked_at, most * ROWS_PER_VALUE, !asked)?;
         let mut found =
             self.store.statistics(table.oid).map_or_else(TableStatistics::default, |old| (*old).clone());
         found
@@ -172,9 +172,18 @@ impl<S: Store> LocalSession<S> {
 
     /// How many rows a table has, and at most so many of them, with these columns' values. Which ones is
     /// known behind the last row: so the rows are counted first, and then the chosen ones are read.
-    fn sample(&self, table: &Arc<Table>, columns: &[usize], most: usize) -> Result<(u64, Vec<Vec<Value>>)> {
+    /// Who was not asked disturbs no other host: where rows are spread over all places by their key, this
+    /// host's are a sample.
+    fn sample(
+        &self,
+        table: &Arc<Table>,
+        columns: &[usize],
+        most: usize,
+        own: bool,
+    ) -> Result<(u64, Vec<Vec<Value>>)> {
         let mut wanted = vec![false; table.columns.len()];
-        let range = Range { columns: Some(wanted.clone().into()), ..Range::default() };
+        let own = own && !table.key.is_empty();
+        let range = Range { columns: Some(wanted.clone().into()), own, ..Range::default() };
         columns.iter().for_each(|column| wanted[*column] = true);
         let mut cursor = Cursor::default();
         let mut random = self.shared.surroundings.random_u64();
@@ -190,7 +199,12 @@ impl<S: Store> LocalSession<S> {
                 sample.see(mixed ^ (mixed >> 31), || found.key);
             }
         }
-        let (rows, keys) = sample.end();
+        let (seen, keys) = sample.end();
+        let rows = match own {
+            true => Some(self.store.census(table.oid)?.of_pod(seen)).filter(|of_pod| *of_pod > 0),
+            false => None,
+        };
+        let rows = rows.unwrap_or(seen);
         let mut chosen = Vec::with_capacity(keys.len());
         for key in keys {
             self.start.interrupt.check()?;
