@@ -465,8 +465,10 @@ pub(crate) fn operate<T: Transaction>(
     match choice {
         0 => drop(txn.get(ITEMS, &key, |row| row.get(items::VALUE))?),
         1 => drop(txn.update(ITEMS, &key, |row| row.set(items::VALUE, value))?),
-        2 => match txn.insert(ITEMS, &new_row(part, id, value)) {
-            Ok(()) | Err(TxnError::DuplicateKey { .. }) => {}
+        // Some are inserted with another value, and changed in the same transaction.
+        2 => match txn.insert(ITEMS, &new_row(part, id, if value & 1 == 0 { value } else { !value })) {
+            Ok(()) => drop(txn.update(ITEMS, &key, |row| row.set(items::VALUE, value))?),
+            Err(TxnError::DuplicateKey { .. }) => {}
             Err(error) => return Err(error),
         },
         3 => drop(txn.delete(ITEMS, &key)?),

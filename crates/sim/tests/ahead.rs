@@ -91,7 +91,7 @@ fn announced(seed: u64, ending: Result<(), TxnError>) -> ((u64, u64), u64, Vec<(
                 txn.insert(PLAIN, &row(id, 3))?;
             }
             behind.set(mine.rows().requests_of(cx).0 - at_first.get().0);
-            ending.clone()
+            ending
         });
         assert_eq!(ended, ending);
         over.set(true);

@@ -17,6 +17,7 @@ use liger_engine::Durability;
 use liger_engine::db::Host;
 use liger_fabric::disk::TemporaryDirectory;
 use liger_fabric::native::HostMemory;
+use liger_fabric::native::allocator::give_back;
 use liger_server::{Config, Scrape, Server};
 use liger_sql::catalog::HostCatalog;
 use liger_sql::exec::{EngineDatabase, SqlHost, Surroundings};
@@ -37,6 +38,8 @@ const SHOW_NS: u64 = 100_000_000;
 /// Time between two looks for tables that have changed: `autovacuum_naptime`. The hosts of a pod do not look
 /// at the same time.
 const NAP: Duration = Duration::from_secs(60);
+/// How often memory that is free is looked at.
+const TURN: Duration = Duration::from_secs(3);
 const APART: Duration = Duration::from_secs(3);
 
 /// What serves clients of SQL.
@@ -85,7 +88,11 @@ fn permit_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// A thread that analyzes tables when many of their rows have changed.
+/// Bytes that have become free before they are given back to the system.
+const GIVEN_BACK: usize = 64 << 20;
+
+/// A thread that analyzes tables when many of their rows have changed, and gives back what large statements have
+/// left of memory.
 struct Analyzing {
     /// It ends when this is gone.
     goes_on: Option<Sender<()>>,
@@ -99,11 +106,15 @@ impl Analyzing {
         let interrupt = Arc::new(Interrupt::default());
         let heard = interrupt.clone();
         let thread = std::thread::spawn(move || {
-            let mut nap = NAP + APART * u32::from(host);
-            while ends.recv_timeout(nap) == Err(RecvTimeoutError::Timeout) {
-                nap = NAP;
-                // What fails, as where the host rests, is tried again.
-                let _ = database.analyze_changed(host, &heard);
+            let mut due_in = NAP + APART * u32::from(host);
+            while ends.recv_timeout(TURN) == Err(RecvTimeoutError::Timeout) {
+                give_back(GIVEN_BACK);
+                due_in = due_in.saturating_sub(TURN);
+                if due_in.is_zero() {
+                    due_in = NAP;
+                    // What fails, as where the host rests, is tried again.
+                    let _ = database.analyze_changed(host, &heard);
+                }
             }
         });
         Analyzing { goes_on: Some(goes_on), thread: Some(thread), interrupt }

@@ -16,7 +16,7 @@ use crate::txn::TxnError;
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub(super) const SABOTAGE_STEPS: &[&str] =
-    &["recording.merge-patches", "recording.give-up", "recording.pass-over-what-came-and-went"];
+    &["recording.merge-patches", "recording.pass-over-what-came-and-went"];
 
 impl<F: Fabric, M: Method> Txn<'_, F, M> {
     /// Puts the record of all changes together; what is too long goes to the ring in fragments. Has room
@@ -39,9 +39,6 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
     /// The transaction does not commit: fragments that were appended are not kept for it.
     pub(super) fn give_record_up(&self) {
         let token = self.running.seat.token.as_ref();
-        if self.cx().sabotaged("recording.give-up") {
-            return;
-        }
         if let (Some(log), Some(ring)) = (&self.host.log, token.and_then(|token| token.log.as_ref())) {
             ring.give_up(self.cx(), log);
         }

@@ -21,12 +21,9 @@ use crate::txn::TableId;
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[
     "resolve.read-fragments",
-    "resolve.of-this-ring",
     "resolve.once-each",
     "resolve.version-of-the-last",
     "resolve.last-of-several",
-    "resolve.fragments-count-later",
-    "resolve.newer-of-two",
 ];
 
 /// Where the logs of all hosts are.
@@ -51,20 +48,19 @@ pub struct LastChange {
 /// By table and key.
 type LastChanges = BTreeMap<(TableId, Key), LastChange>;
 
-/// Adds what a record changes. `newer`: see [`add`].
-fn note(changes: &mut LastChanges, record: &Record<'_>, newer: bool) {
+/// Adds what a record changes.
+fn note(changes: &mut LastChanges, record: &Record<'_>) {
     for change in record.changes() {
         let pieces = change.pieces().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
         let last = LastChange { op: change.op, llsn: record.llsn(), pieces };
-        add(changes, (change.table, change.key), last, newer);
+        add(changes, (change.table, change.key), last);
     }
 }
 
-/// Of two last transactions that change the same row, the newer one says what it is (`newer`; else the one
-/// that was read last).
-fn add(changes: &mut LastChanges, row: (TableId, Key), last: LastChange, newer: bool) {
+/// Of two last transactions that change the same row, the newer one says what it is.
+fn add(changes: &mut LastChanges, row: (TableId, Key), last: LastChange) {
     let known = changes.get(&row);
-    if known.is_none_or(|known| !newer || last.llsn >= known.llsn) {
+    if known.is_none_or(|known| last.llsn >= known.llsn) {
         changes.insert(row, last);
     }
 }
@@ -91,7 +87,6 @@ impl Dead {
     ) -> Result<Self, RecoveryError> {
         let mut changes = LastChanges::new();
         let Some(log) = &host.log else { return Ok(Self { slot, changes }) };
-        let newer = !cx.sabotaged("resolve.newer-of-two");
         let mut long = Vec::new();
         for (worker, bytes) in log.last_records(cx, slot.host) {
             // Its tail says that it is whole.
@@ -101,10 +96,7 @@ impl Dead {
                     let (head, bytes) = log.ring_from(cx, (slot.host, worker), first);
                     long.push(Long { worker, first, head, bytes });
                 }
-                Extent::Whole | Extent::Last { .. } => note(&mut changes, &record, newer),
-                Extent::Fragment { .. } if cx.sabotaged("resolve.fragments-count-later") => {
-                    note(&mut changes, &record, newer);
-                }
+                Extent::Whole | Extent::Last { .. } => note(&mut changes, &record),
                 // It has not committed.
                 Extent::Fragment { .. } => {}
             }
@@ -147,20 +139,19 @@ fn read_long<F: Fabric>(
     changes: &mut LastChanges,
     turn: &mut dyn FnMut(),
 ) -> Result<(), RecoveryError> {
-    let newer = !cx.sabotaged("resolve.newer-of-two");
     let mut unfinished = Unfinished::<LastChanges>::default();
     if let Some(earlier) = long.iter().find(|it| it.first < it.head) {
         let missing = RecoveryError::Fragments { host, worker: earlier.worker.0 };
         let Logs { files, pod } = logs.ok_or(missing)?;
         show_records(cx, &files.look(host)?, pod, turn, |record| {
             let is_of = |it: &&Long| {
-                (it.worker.0 == record.origin().worker || cx.sabotaged("resolve.of-this-ring"))
-                    && (record.position() < it.head || cx.sabotaged("resolve.once-each"))
+                it.worker.0 == record.origin().worker
+                    && (cx.sabotaged("resolve.once-each") || record.position() < it.head)
             };
             if long.iter().any(|it| is_of(&it))
                 && let Next::Waits(Some(kept)) = unfinished.next(record)
             {
-                note(kept, record, newer);
+                note(kept, record);
             }
         })?;
     }
@@ -170,15 +161,15 @@ fn read_long<F: Fabric>(
             let record = Record::parse(rest).map_err(|why| damaged(host, *worker, why))?;
             rest = &rest[record.len()..];
             match unfinished.next(&record) {
-                Next::Waits(Some(kept)) => note(kept, &record, newer),
+                Next::Waits(Some(kept)) => note(kept, &record),
                 Next::Ends(kept) => {
                     for (row, last) in kept {
                         let of_the_last = !cx.sabotaged("resolve.version-of-the-last");
                         let llsn = if of_the_last { record.llsn() } else { last.llsn };
-                        add(changes, row, LastChange { llsn, ..last }, newer);
+                        add(changes, row, LastChange { llsn, ..last });
                     }
                     if !cx.sabotaged("resolve.last-of-several") {
-                        note(changes, &record, newer);
+                        note(changes, &record);
                     }
                     ended = true;
                 }
@@ -214,7 +205,7 @@ mod tests {
         let (older, newer) = (record(0, 10), record(1, 11));
         for order in [[&older, &newer], [&newer, &older]] {
             let mut changes = LastChanges::new();
-            order.iter().for_each(|bytes| note(&mut changes, &Record::parse(bytes).expect("whole"), true));
+            order.iter().for_each(|bytes| note(&mut changes, &Record::parse(bytes).expect("whole")));
             let last = &changes[&(TableId(3), key)];
             assert_eq!((last.llsn, &last.pieces), (11, &vec![(8, vec![1])]));
         }

@@ -16,6 +16,7 @@ compile_error!(
     "the native backend needs x86_64: its cache instructions (clwb, clflushopt, mfence) are written for it"
 );
 
+pub mod allocator;
 mod bell;
 mod cache;
 mod clock;
