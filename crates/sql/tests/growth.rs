@@ -103,3 +103,40 @@ fn statements_do_as_many_times_more_as_there_are_rows() {
     }
     assert!(worse.is_empty(), "{}", worse.join("\n"));
 }
+
+/// A column that is the same in all rows comes with the table's description: nobody looks at the rows,
+/// however many there are. Where each row has another value all of them are looked at, which is counted.
+#[test]
+fn a_column_with_a_constant_comes_without_a_look_at_the_rows() {
+    with_hosts(1, 2, |hosts| {
+        let database = EngineDatabase::new(hosts[0].clone(), || Box::new(Fixed));
+        let mut session = database.open(start()).expect("a session opens");
+        let mut visited = |sql: &str| {
+            let before = hosts[0].slots.observed().rows_visited();
+            session.simple(sql, &mut Printed::default()).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            hosts[0].slots.observed().rows_visited() - before
+        };
+        for (table, kind) in [("a", ""), ("b", "temporary")] {
+            visited(&format!("create {kind} table {table} (k int primary key, v int, s text)"));
+            visited(&format!("insert into {table} select g, g, g from generate_series(1, {ROWS}) g"));
+            for column in [
+                "c01 int",
+                "c02 int not null default 7",
+                "c03 int not null default 7, add c04 text default 'some ' || 'text'",
+                "c05 timestamptz default now(), add c06 bool",
+            ] {
+                assert_eq!(visited(&format!("alter table {table} add {column}")), 0, "{table}: {column}");
+            }
+            assert_eq!(visited(&format!("alter table {table} alter c02 set default 9")), 0);
+            // Where all columns have no room in the rows that are there, these are written anew, once.
+            let long = "add l1 text default 'l', add l2 text default 'l', add l3 text, add l4 text";
+            assert_eq!(visited(&format!("alter table {table} {long}")), ROWS, "{table}: rows grow");
+            for column in ["r float default random()", "g int generated always as (v * 2) stored", "n serial"]
+            {
+                assert_eq!(visited(&format!("alter table {table} add {column}")), ROWS, "{table}: {column}");
+            }
+            // That a check holds, or that there is a row where NULL may not be, is seen in rows.
+            assert_eq!(visited(&format!("alter table {table} add d int default 1 check (d > 0)")), ROWS);
+        }
+    });
+}

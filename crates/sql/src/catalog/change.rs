@@ -526,7 +526,7 @@ impl Working {
     }
 
     /// Gives a table rows of another size or another key (ALTER TABLE that rewrites): whoever calls it copies
-    /// the rows over. Returns the description that is in force from here on.
+    /// the rows over, with all columns. Returns the description that is in force from here on.
     ///
     /// # Errors
     /// Conflicts; a row longer than any class.
@@ -548,7 +548,8 @@ impl Working {
         let rows = fresh(self, tx, sizes.rows)?;
         let overflow = sizes.overflow.map(|size| fresh(self, tx, size)).transpose()?;
         let indexes: Vec<Index> = self.now.indexes_of(table.oid).cloned().collect();
-        let table = Table { rows, overflow, ..table };
+        let mut table = Table { rows, overflow, ..table };
+        table.forget_missing();
         self.put(tx, Object::Table(table.clone()))?;
         for index in indexes {
             let Some(old) = index.rows else { continue };

@@ -1,7 +1,9 @@
 //! How rows of tables and entries of their indexes are laid out, from the descriptions.
 
+use std::sync::Arc;
+
 use super::Catalog;
-use super::object::{Column, Constraint, Index, IndexColumn, Indexed, Rule};
+use super::object::{Column, Constraint, Index, IndexColumn, Indexed, Object, Rule, UserTypeKind};
 use super::sizing::{base_type, stored_of};
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::codec;
@@ -9,7 +11,7 @@ use crate::storage::index::{IndexRows, is_exact};
 use crate::storage::key::KeyColumn;
 use crate::storage::row::RowLayout;
 use crate::storage::table::TableRows;
-use crate::types::value::Value;
+use crate::types::value::{EnumLabel, Value};
 use crate::types::{Oid, Type, oid};
 
 /// The way to the rows of a table of this catalog.
@@ -20,10 +22,7 @@ pub(super) fn table_rows(catalog: &Catalog, oid: Oid) -> Result<TableRows> {
     let table = catalog.table(oid).ok_or_else(|| {
         SqlError::new(SqlState::UNDEFINED_TABLE, format!("there is no table with oid {oid}"))
     })?;
-    let missing = |column: &Column| match &column.missing {
-        Some(bytes) => codec::read(bytes),
-        None => Ok(Value::Null),
-    };
+    let missing = |column: &Column| missing_value(column, |oid| catalog.get(oid).cloned());
     let stored = table.columns.iter().map(|column| Ok((stored_of(catalog, column), missing(column)?)));
     let layout = RowLayout::new(stored.collect::<Result<_>>()?);
     let key = |n: &u16| (usize::from(*n), key_column(catalog, &table.columns[usize::from(*n)]));
@@ -56,6 +55,25 @@ pub(super) fn table_rows(catalog: &Catalog, oid: Oid) -> Result<TableRows> {
         rows.indexes.push(index_rows(catalog, &rows, index)?);
     }
     Ok(rows)
+}
+
+/// What rows have in a column that were written before it was there; `object` finds the enum that it is of.
+///
+/// # Errors
+/// If that is damaged.
+pub(crate) fn missing_value(column: &Column, object: impl Fn(Oid) -> Option<Arc<Object>>) -> Result<Value> {
+    let Some(bytes) = &column.missing else { return Ok(Value::Null) };
+    let value = codec::read(bytes)?;
+    if let Value::Enum(label) = &value
+        && let Some(Object::Type(user)) = object(label.oid).as_deref()
+        && let UserTypeKind::Enum(labels) = &user.kind
+        && let Some((order, name)) = labels.iter().find(|(order, _)| *order == label.order)
+    {
+        // It may have another name since then.
+        let (oid, order, label) = (label.oid, *order, name.as_str().into());
+        return Ok(Value::Enum(Arc::new(EnumLabel { oid, order, label })));
+    }
+    Ok(value)
 }
 
 /// The way to the entries of an index that has some.

@@ -22,7 +22,7 @@ pub(crate) mod depend;
 mod expression;
 mod first;
 mod host;
-mod layout;
+pub(crate) mod layout;
 pub mod object;
 pub(crate) mod privilege;
 mod saved;

@@ -477,6 +477,19 @@ impl Table {
         }
     }
 
+    /// What rows have in columns that came later is no one else's to say than who puts the rows: takes that
+    /// over from the description before.
+    pub(crate) fn keep_missing(&mut self, before: &Table) {
+        for (old, new) in before.columns.iter().zip(&mut self.columns) {
+            new.missing = old.missing.clone().filter(|_| !new.dropped);
+        }
+    }
+
+    /// All rows have been written with all columns.
+    pub(crate) fn forget_missing(&mut self) {
+        self.columns.iter_mut().for_each(|column| column.missing = None);
+    }
+
     /// The tables that its foreign keys refer to, one for each.
     pub fn parents(&self) -> impl Iterator<Item = Oid> {
         self.constraints.iter().filter_map(|constraint| match constraint.rule {

@@ -2,6 +2,7 @@
 //! goes, and what is there already.
 
 mod absent;
+mod add_column;
 mod alter;
 mod comment;
 mod constraint;

@@ -4,8 +4,9 @@
 //! no message. Without one it still knows the catalog that its transaction, or the host, saw last.
 //!
 //! Invariants:
-//! 1. What a description says of where rows are (`rows`, `overflow`, `key`) is this store's: descriptions
-//!    from above may be older there, and are corrected.
+//! 1. What a description says of where rows are (`rows`, `overflow`, `key`), and of what they have in
+//!    columns that came later (`missing`), is this store's: descriptions from above may be older there, and
+//!    are corrected.
 //! 2. After a conflict nothing but the end of the transaction is left: its worker is given back behind the
 //!    statement, and savepoints of such a transaction are refused.
 //! 3. No borrow of the transaction is held while code from above runs.

@@ -15,6 +15,7 @@ use super::store::{
 };
 use super::table::within;
 use crate::catalog::first_objects;
+use crate::catalog::layout::missing_value;
 use crate::catalog::object::{FIRST_USER_OID, Index, IndexColumn, Indexed, Object, Schema, Table};
 use crate::catalog::statistics::TableStatistics;
 use crate::catalog::view::{CatalogView, Present};
@@ -364,7 +365,13 @@ impl Rows for Memory {
         for (number, row) in rows {
             changed.insert(number, change(row)?);
         }
-        self.state.borrow_mut().rows.insert(old.oid, changed);
+        let mut state = self.state.borrow_mut();
+        state.rows.insert(old.oid, changed);
+        if let Some(Object::Table(mut table)) = state.objects.get(&old.oid).map(|object| (**object).clone()) {
+            table.forget_missing();
+            state.objects.insert(old.oid, Arc::new(Object::Table(table)));
+        }
+        drop(state);
         let state = self.state.borrow();
         for (number, row) in &state.rows[&old.oid] {
             if let Some((index, _)) = self.duplicate(new, row, Some(*number))? {
@@ -466,8 +473,21 @@ impl Store for Memory {
         self.replace(object)
     }
 
-    fn replace(&self, object: Object) -> Result<()> {
+    fn replace(&self, mut object: Object) -> Result<()> {
         let mut state = self.state.borrow_mut();
+        let State { objects, rows, .. } = &mut *state;
+        if let Object::Table(table) = &mut object
+            && let Some(rows) = rows.get_mut(&table.oid)
+        {
+            if let Some(Object::Table(before)) = objects.get(&table.oid).map(|object| &**object) {
+                table.keep_missing(before);
+            }
+            for row in rows.values_mut() {
+                for column in &table.columns[row.len()..] {
+                    row.push(missing_value(column, |oid| objects.get(&oid).cloned())?);
+                }
+            }
+        }
         state.version += 1;
         state.objects.insert(object.oid(), Arc::new(object));
         Ok(())

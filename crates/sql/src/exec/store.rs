@@ -156,7 +156,8 @@ pub trait Rows {
     /// Fills an index that was created over a table with rows. 23505 if it is unique and they are not.
     fn build(&self, table: &Arc<Table>, index: &Arc<Index>) -> Result<()>;
 
-    /// Writes all rows of a table anew, each as `change` makes it.
+    /// Writes all rows of a table anew, each as `change` makes it; of columns that `old` has not it may have
+    /// the values or not.
     fn rewrite(
         &self,
         old: &Arc<Table>,
@@ -252,7 +253,8 @@ pub trait Store: CatalogView + Rows + SessionHost {
     /// Adds an object; room for its rows is made.
     fn create(&self, object: Object) -> Result<()>;
 
-    /// Replaces the description of an object (not its rows).
+    /// Replaces the description of an object (not its rows). In columns that a table gets at its end its rows
+    /// have what the description says is missing there.
     fn replace(&self, object: Object) -> Result<()>;
 
     /// Removes an object and its rows.

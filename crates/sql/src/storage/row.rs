@@ -196,12 +196,14 @@ pub struct Reference {
     pub len: u32,
 }
 
-/// Where the columns of rows written with so many of them lie.
-#[derive(Clone, Debug)]
-struct Offsets {
-    /// Of fixed columns: from the body's start. Of variable ones: which one it is.
-    of: Vec<usize>,
+/// Where the columns of rows lie that were written with so many of them.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    /// Fixed values, from the body's start.
+    fixed: usize,
+    /// Where variable ones end.
     ends: usize,
+    /// How many variable ones there are.
     variable: usize,
 }
 
@@ -214,7 +216,10 @@ pub struct RowLayout {
     stored: Vec<Stored>,
     /// What rows have that were written before the column was there.
     missing: Vec<Value>,
-    now: Offsets,
+    /// Of fixed columns: where they are among the fixed values. Of variable ones: which one it is.
+    places: Vec<usize>,
+    /// By the number of columns that a row was written with; the last one is how they are written now.
+    written: Vec<Written>,
 }
 
 /// A value of a row, or where it is.
@@ -267,8 +272,29 @@ impl RowLayout {
     /// The layout of these columns, each with the value that rows have that were written before it was there.
     pub fn new(columns: Vec<(Stored, Value)>) -> RowLayout {
         let (stored, missing): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
-        let now = Offsets::new(&stored);
-        RowLayout { stored, missing, now }
+        let (mut places, mut written) = (Vec::new(), Vec::new());
+        let (mut bytes, mut variable) = (0, 0);
+        for columns in 0..=stored.len() {
+            let fixed = HEAD + columns.div_ceil(8);
+            written.push(Written { fixed, ends: fixed + bytes, variable });
+            match stored.get(columns).map(Stored::fixed) {
+                Some(Some(len)) => {
+                    places.push(bytes);
+                    bytes += len;
+                }
+                Some(None) => {
+                    places.push(variable);
+                    variable += 1;
+                }
+                None => {}
+            }
+        }
+        RowLayout { stored, missing, places, written }
+    }
+
+    /// Where the columns of rows lie that are written now.
+    fn now(&self) -> &Written {
+        self.written.last().expect("rows of no columns are the first")
     }
 
     /// How many columns there are.
@@ -283,7 +309,7 @@ impl RowLayout {
 
     /// The least bytes of a body, with all variable values empty.
     pub fn least_bytes(&self) -> usize {
-        self.now.ends + 2 * self.now.variable
+        self.now().ends + 2 * self.now().variable
     }
 
     /// The bytes of one value that is not NULL.
@@ -317,7 +343,7 @@ impl RowLayout {
         let mut body = vec![FORMAT, 0];
         body.extend_from_slice(&(values.len() as u16).to_le_bytes());
         body.resize(HEAD + values.len().div_ceil(8), 0);
-        let mut variable = Vec::with_capacity(self.now.variable);
+        let mut variable = Vec::with_capacity(self.now().variable);
         for (column, (stored, value)) in self.stored.iter().zip(values).enumerate() {
             if value.is_null() {
                 body[HEAD + column / 8] |= 1 << (column % 8);
@@ -377,7 +403,7 @@ impl RowLayout {
 
     /// Fills in where the value of a column lies that [`RowLayout::encode`] has put outside.
     pub fn refer(&self, body: &mut [u8], column: usize, to: Reference) {
-        let at = self.variable(body, &self.now, self.now.of[column]).expect("encoded just now").0;
+        let at = self.variable(body, self.now(), self.places[column]).expect("encoded just now").0;
         body[at..at + REFERENCE_BYTES].copy_from_slice(&to.to_bytes());
     }
 
@@ -401,17 +427,10 @@ impl RowLayout {
         is_wanted: impl Fn(usize) -> bool,
         mut give: impl FnMut(usize, Found),
     ) -> Result<()> {
-        let written = self.written(body)?;
-        let earlier;
-        let offsets = if written == self.stored.len() {
-            &self.now
-        } else {
-            earlier = Offsets::new(&self.stored[..written]);
-            &earlier
-        };
+        let columns = self.columns_in(body)?;
         for column in (0..self.stored.len()).filter(|column| is_wanted(*column)) {
-            let found = match column < written {
-                true => self.found(body, offsets, column)?,
+            let found = match column < columns {
+                true => self.found(body, &self.written[columns], column)?,
                 false => Found::Value(self.missing[column].clone()),
             };
             give(column, found);
@@ -419,17 +438,18 @@ impl RowLayout {
         Ok(())
     }
 
-    fn found(&self, body: &[u8], offsets: &Offsets, column: usize) -> Result<Found> {
+    fn found(&self, body: &[u8], written: &Written, column: usize) -> Result<Found> {
         let bit = body.get(HEAD + column / 8).ok_or_else(|| damaged("its length"))?;
         if bit & 1 << (column % 8) != 0 {
             return Ok(Found::Value(Value::Null));
         }
-        let (stored, at) = (&self.stored[column], offsets.of[column]);
+        let (stored, place) = (&self.stored[column], self.places[column]);
         if let Some(len) = stored.fixed() {
+            let at = written.fixed + place;
             let bytes = body.get(at..at + len).ok_or_else(|| damaged("its length"))?;
             return Ok(Found::Value(stored.read(bytes)?));
         }
-        let (start, end, outside) = self.variable(body, offsets, at)?;
+        let (start, end, outside) = self.variable(body, written, place)?;
         match outside {
             true => Ok(Found::Outside(Reference::from_bytes(array(body, start)?))),
             false => Ok(Found::Value(stored.read(&body[start..end])?)),
@@ -449,7 +469,7 @@ impl RowLayout {
                 Value::Null => patch.bytes.resize(patch.bytes.len() + len, 0),
                 value => self.stored[*column].write(value, &mut patch.bytes)?,
             }
-            patch.pieces.push((self.now.of[*column], len));
+            patch.pieces.push((self.now().fixed + self.places[*column], len));
             let (first, at) = (column / 8 * 8, HEAD + column / 8);
             if !patch.pieces.contains(&(at, 1)) {
                 let nulls = row[first..].iter().take(8).map(Value::is_null);
@@ -465,7 +485,7 @@ impl RowLayout {
     /// # Errors
     /// If the body is damaged.
     pub fn has_all(&self, body: &[u8]) -> Result<bool> {
-        Ok(self.written(body)? == self.stored.len())
+        Ok(self.columns_in(body)? == self.stored.len())
     }
 
     /// Whether some value of this body lies outside.
@@ -491,7 +511,7 @@ impl RowLayout {
     }
 
     /// With how many columns the body was written.
-    fn written(&self, body: &[u8]) -> Result<usize> {
+    fn columns_in(&self, body: &[u8]) -> Result<usize> {
         let columns = usize::from(u16::from_le_bytes(array(body, 2)?));
         if body[0] != FORMAT || columns > self.stored.len() {
             return Err(damaged("its head"));
@@ -500,9 +520,9 @@ impl RowLayout {
     }
 
     /// Where variable value `n` is, and whether it lies outside.
-    fn variable(&self, body: &[u8], offsets: &Offsets, n: usize) -> Result<(usize, usize, bool)> {
-        let end_of = |n: usize| array(body, offsets.ends + 2 * n).map(u16::from_le_bytes);
-        let first = offsets.ends + 2 * offsets.variable;
+    fn variable(&self, body: &[u8], written: &Written, n: usize) -> Result<(usize, usize, bool)> {
+        let end_of = |n: usize| array(body, written.ends + 2 * n).map(u16::from_le_bytes);
+        let first = written.ends + 2 * written.variable;
         let start = if n == 0 { 0 } else { end_of(n - 1)? & !OUTSIDE };
         let end = end_of(n)?;
         let (start, end, outside) =
@@ -511,24 +531,6 @@ impl RowLayout {
             return Err(damaged("a value's place"));
         }
         Ok((start, end, outside))
-    }
-}
-
-impl Offsets {
-    fn new(stored: &[Stored]) -> Offsets {
-        let (mut at, mut variable) = (HEAD + stored.len().div_ceil(8), 0);
-        let place = |stored: &Stored| match stored.fixed() {
-            Some(len) => {
-                at += len;
-                at - len
-            }
-            None => {
-                variable += 1;
-                variable - 1
-            }
-        };
-        let of = stored.iter().map(place).collect();
-        Offsets { of, ends: at, variable }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::exec::store::{Cursor, Purpose, Range, Store, lost};
 use crate::exec::system_tables;
 use crate::exec::{Env, Exec};
 use crate::missing;
-use crate::parse::ast::{AlterColumn, AlterTable, ColumnDef, ConstraintKind, Ident, ObjectKind, Path};
+use crate::parse::ast::{AlterColumn, AlterTable, Ident, ObjectKind, Path};
 use crate::types::value::Value;
 use crate::types::{Oid, Type};
 
@@ -328,53 +328,6 @@ impl<S: Store> LocalSession<S> {
             }
             _ => Ok(()),
         }
-    }
-
-    fn alter_add(&mut self, old: Table, fine: bool, column: &ColumnDef) -> Result<()> {
-        check_column_name(&column.name.text)?;
-        if old.columns.iter().any(|c| !c.dropped && c.name == column.name.text) {
-            let message =
-                format!("column \"{}\" of relation \"{}\" already exists", column.name.text, old.name);
-            if fine {
-                self.notice_of(SqlState::DUPLICATE_COLUMN, format!("{message}, skipping"));
-                return Ok(());
-            }
-            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
-        }
-        let mut table = old.clone();
-        let mut constraints = Vec::new();
-        self.add_column(&mut table, column, &mut constraints)?;
-        let shared = Arc::new(table.clone());
-        for constraint in &column.constraints {
-            if let ConstraintKind::Generated(expr, _) = &constraint.kind {
-                self.check_generated(&shared, expr)?;
-            }
-        }
-        self.settle_texts(&mut table)?;
-        let (old, new) = (Arc::new(old), Arc::new(table.clone()));
-        self.store.replace(Object::Table(table.clone()))?;
-        self.with_context(|ctx, path| {
-            let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
-            let at = new.columns.len() - 1;
-            let default = binder.default_of(&new, at)?;
-            let target = binder.target(&new)?;
-            let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
-            self.store.rewrite(&old, &new, &mut |mut row| {
-                row.push(exec.eval(&default, &Env::EMPTY)?);
-                if let Some((_, generated)) = target.generated.iter().find(|(column, _)| *column == at) {
-                    row[at] = exec.eval(generated, &Env { row: &row, outer: None })?;
-                }
-                if row[at].is_null() && new.columns[at].not_null {
-                    return Err(contains_null(&new, at));
-                }
-                exec.in_domains(&target, &row, |column| column == at)?;
-                Ok(row)
-            })
-        })?;
-        for constraint in &constraints {
-            self.add_constraint(&mut table, constraint, true)?;
-        }
-        Ok(())
     }
 
     fn alter_column(&mut self, mut table: Table, at: usize, change: &AlterColumn) -> Result<()> {

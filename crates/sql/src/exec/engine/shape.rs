@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use super::EngineStore;
 use crate::catalog::change::NewTable;
+use crate::catalog::layout::missing_value;
 use crate::catalog::object::{Constraint, Index, IndexColumn, Indexed, Object, RowsAt, Rule, Table};
 use crate::catalog::sizing;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::store::{Rows, lost};
 use crate::stop;
+use crate::storage::access::Access;
 use crate::storage::ahead::{Coming, ROWS_AHEAD, is_spread};
 use crate::storage::classes::ObjectId;
 use crate::storage::overflow;
@@ -32,6 +34,7 @@ impl EngineStore {
                 all.push(row);
                 Ok(ControlFlow::Continue(()))
             })?;
+            self.host.slots.observed().count_rows(tx.worker(), all.len() as u64);
             Ok(all)
         })
     }
@@ -78,11 +81,14 @@ impl EngineStore {
     /// Gives a table other rows, for another key or another size, and moves what it has.
     fn rekey(&self, old: &Table, new: Table) -> Result<()> {
         let rows = self.all_rows(old)?;
-        let (oid, width) = (new.oid, new.columns.len());
-        let dropped: Vec<usize> = (0..width).filter(|at| new.columns[*at].dropped).collect();
+        let (oid, catalog) = (new.oid, self.catalog());
+        let dropped: Vec<usize> = (0..new.columns.len()).filter(|at| new.columns[*at].dropped).collect();
+        let added = new.columns[old.columns.len()..].iter();
+        let added = added.map(|column| missing_value(column, |oid| catalog.get(oid).cloned()));
+        let added = added.collect::<Result<Vec<Value>>>()?;
         self.change(is_private(oid), |tx, working, _| working.rewrite(tx, new))?;
         let padded = rows.into_iter().map(|mut row| {
-            row.values.resize(width, Value::Null);
+            row.values.extend_from_slice(&added);
             // There is no room for what nobody sees any more.
             dropped.iter().for_each(|at| row.values[*at] = Value::Null);
             row.values
@@ -135,7 +141,8 @@ impl EngineStore {
         let catalog = self.catalog();
         let Some(old) = catalog.table(table.oid).cloned() else { return Err(lost(table.oid)) };
         let (rows, overflow, key) = (old.rows, old.overflow, old.key.clone());
-        let table = Table { rows, overflow, key, ..table };
+        let mut table = Table { rows, overflow, key, ..table };
+        table.keep_missing(&old);
         let is_key = |c: &Constraint| matches!(c.rule, Rule::PrimaryKey { .. }) && !c.deferrable;
         let keyed = table.constraints.iter().any(is_key)
             || catalog.indexes_of(table.oid).any(|index| index.keeps_rows());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::deparse::Style;
 use super::{Look, Maker, SystemRelation, letter, part_oid, privileges, texts, view_columns};
+use crate::catalog::layout::missing_value;
 use crate::catalog::object::{
     Column, Expression, Grant, Index, IndexColumn, Indexed, Object, Rule, Sequence,
 };
@@ -308,6 +309,7 @@ fn attribute_rows(look: &Look<'_>, all: &[Attribute<'_>]) -> Vec<Row> {
             "attisdropped",
             "attislocal",
             "attcollation",
+            "attmissingval",
         ],
     );
     let settings = crate::types::context::Settings::default();
@@ -350,9 +352,19 @@ fn attribute_rows(look: &Look<'_>, all: &[Attribute<'_>]) -> Vec<Row> {
             Value::Bool(dropped),
             Value::Bool(true),
             Value::Oid(collation(column, info.as_ref().map_or(0, |info| info.collation))),
+            column.map_or(Value::Null, |column| missing(look, column)),
         ])
     };
     all.iter().map(row).collect()
+}
+
+/// What rows have in a column that were written before it was there: an array of this value.
+fn missing(look: &Look<'_>, column: &Column) -> Value {
+    let value = missing_value(column, |oid| look.system.store.object(oid));
+    match value.ok().filter(|value| !value.is_null()) {
+        Some(value) => Value::array(column.type_oid, vec![value]),
+        None => Value::Null,
+    }
 }
 
 /// The collation that a column says, or its type's.
