@@ -175,17 +175,67 @@ impl Lanes {
         addressee: Addressee,
         message: &[u8],
     ) -> Result<(), SendError> {
+        match self.try_send_all(cx, addressee, [message]) {
+            (_, Some(why)) => Err(why),
+            (sent, None) => {
+                debug_assert_eq!(sent, 1, "it was sent, or there is a reason");
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends messages to another host, as many as there is room for, at the price of one fence, one word and
+    /// one ring of its bell; how many, and why not the next one.
+    pub fn try_send_all<'m, F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        addressee: Addressee,
+        messages: impl IntoIterator<Item = &'m [u8]>,
+    ) -> (usize, Option<SendError>) {
         let to = addressee.host;
         assert_ne!(to, self.host, "a host has no lane to itself");
+        let mut sender = self.senders[usize::from(to.0)].lock(cx);
+        let (mut sent, mut refused, first) = (0, None, sender.tail);
+        for message in messages {
+            match self.write_frame(cx, addressee, &mut sender, message) {
+                Ok(()) => sent += 1,
+                Err(why) => {
+                    refused = Some(why);
+                    break;
+                }
+            }
+        }
+        debug_assert_eq!(sent == 0, sender.tail == first, "what was sent is behind the tail");
+        if sent > 0 {
+            cx.fence();
+            cx.store(tail_word(&self.plan, self.host, to), sender.tail);
+            // Before another worker of this host moves the tail on: its store could become visible first; and
+            // before the receiver is woken.
+            cx.fence();
+            if !cx.sabotaged("bells.ring-for-mail") {
+                cx.ring(bell(&self.plan, to, Bell::Work));
+            }
+        }
+        (sent, refused)
+    }
+
+    /// Writes a message behind those of the lane, and starts to write it back: the caller moves the tail.
+    fn write_frame<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        addressee: Addressee,
+        sender: &mut Sender,
+        message: &[u8],
+    ) -> Result<(), SendError> {
+        let to = addressee.host;
         if message.len() > self.max_message() {
             return Err(SendError::TooLong { len: message.len(), max: self.max_message() });
         }
         let needed = (FRAME_BYTES + message.len()).div_ceil(self.slot_bytes) as u64;
-        let mut sender = self.senders[usize::from(to.0)].lock(cx);
-        if self.free(&sender) < needed {
+        if self.free(sender) < needed {
             sender.head = cx.load(head_word(&self.plan, self.host, to));
         }
-        let free = self.free(&sender);
+        let free = self.free(sender);
         if free < needed && !cx.sabotaged("lanes.spare-unread-slots") {
             return Err(SendError::Full { to, needed, free });
         }
@@ -206,15 +256,7 @@ impl Lanes {
             written += len;
         }
         debug_assert_eq!(written, sender.frame.len(), "a message is published whole before the tail moves");
-        cx.fence();
         sender.tail = sender.tail.wrapping_add(needed);
-        cx.store(tail_word(&self.plan, self.host, to), sender.tail);
-        // Before another worker of this host moves the tail on: its store could become visible first; and
-        // before the receiver is woken.
-        cx.fence();
-        if !cx.sabotaged("bells.ring-for-mail") {
-            cx.ring(bell(&self.plan, to, Bell::Work));
-        }
         Ok(())
     }
 

@@ -6,24 +6,40 @@
 //! 3. Whoever waits holds no latch.
 
 use liger_fabric::{Cx, Fabric, Work};
+use liger_pod::watch::Owner;
 
 use super::Host;
 use crate::method::{AnswersMail, Method};
+
+/// Replies that are held back for those behind them: a host that has asked for many things gets many at once.
+const REPLIES_AT_ONCE: usize = 16;
 
 impl<M: Method> Host<M> {
     /// Serves what other hosts have asked for. Workers call it between transactions and while they wait.
     /// Returns the number of messages handled; an idle call costs one sync load for each other host.
     pub fn serve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        let handled = self.lanes.poll(cx, |from, bytes| {
-            cx.spend(Work::Message, 1);
-            if self.owners.is_down(from.0) && !self.owners.is_fenced(from.0, from.1) {
-                // It has come back, before the failure detector saw it; it waits for an answer.
-                self.owners.is_back(from.0);
+        let (mut to, mut replies) = (None, Vec::new());
+        let post = |to: Option<Owner>, replies: &mut Vec<Vec<u8>>| {
+            if let Some(to) = to {
+                self.instance.post(cx, to, std::mem::take(replies));
             }
-            if !self.method.handle(cx, from, bytes) {
+        };
+        let handled = self.lanes.poll(cx, |(host, incarnation), bytes| {
+            cx.spend(Work::Message, 1);
+            let from = Owner { host, incarnation };
+            if to != Some(from) || replies.len() >= REPLIES_AT_ONCE {
+                post(to, &mut replies);
+                to = Some(from);
+            }
+            if self.owners.is_down(host) && !self.owners.is_fenced(host, incarnation) {
+                // It has come back, before the failure detector saw it; it waits for an answer.
+                self.owners.is_back(host);
+            }
+            if !self.method.handle(cx, (host, incarnation), bytes, &mut replies) {
                 self.drop_message();
             }
         });
+        post(to, &mut replies);
         self.outbox.drain(cx, &self.lanes);
         handled
     }

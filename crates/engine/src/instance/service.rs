@@ -26,13 +26,16 @@ impl Instance {
         &self.mail
     }
 
-    /// Sends a message to a host in this incarnation as soon as there is room; never waits.
-    pub(crate) fn post<F: Fabric>(&self, cx: &Cx<F>, to: Owner, message: Vec<u8>) {
-        debug_assert!(to.host != self.me && !message.is_empty(), "a message to another host");
-        count(&self.mail.sent, 1);
+    /// Sends messages to a host in this incarnation as soon as there is room; never waits.
+    pub(crate) fn post<F: Fabric>(&self, cx: &Cx<F>, to: Owner, messages: Vec<Vec<u8>>) {
+        debug_assert!(to.host != self.me, "messages to another host");
+        if messages.is_empty() {
+            return;
+        }
+        count(&self.mail.sent, messages.len() as u64);
         let addressee = Addressee::of(to.host, to.incarnation);
         let is_read = || !self.owners.is_fenced(to.host, to.incarnation);
-        self.outbox.post(cx, &self.lanes, addressee, message, is_read);
+        self.outbox.post(cx, &self.lanes, addressee, messages, is_read);
     }
 
     /// A message that has come means nothing here.

@@ -163,8 +163,14 @@ impl<A: Transacts, B: Transacts> Transacts for Both<A, B> {
 }
 
 impl<A: Serves, B: Serves> Serves for Both<A, B> {
-    fn handle<F: Fabric>(&self, cx: &Cx<F>, from: (HostId, u16), message: &[u8]) -> bool {
-        self.0.handle(cx, from, message) || self.1.handle(cx, from, message)
+    fn handle<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        from: (HostId, u16),
+        message: &[u8],
+        replies: &mut Vec<Vec<u8>>,
+    ) -> bool {
+        self.0.handle(cx, from, message, replies) || self.1.handle(cx, from, message, replies)
     }
 
     fn housekeep<F: Fabric>(&self, cx: &Cx<F>) {

@@ -199,8 +199,15 @@ pub type Poll<'a> = &'a mut dyn FnMut();
 /// (docs/protocols/takeover.md).
 pub trait Serves: Deref<Target = Instance> + Send + Sync + 'static {
     /// Deals with a message of a host in this incarnation; false if it is none of this method's. Never waits.
-    fn handle<F: Fabric>(&self, cx: &Cx<F>, from: (HostId, u16), message: &[u8]) -> bool {
-        let _ = (cx, from, message);
+    /// What goes back to that host is added to `replies`, and is sent soon.
+    fn handle<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        from: (HostId, u16),
+        message: &[u8],
+        replies: &mut Vec<Vec<u8>>,
+    ) -> bool {
+        let _ = (cx, from, message, replies);
         false
     }
 

@@ -40,25 +40,28 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Sends `message` now, or as soon as there is room; never waits. Mail that nobody will read goes
+    /// Sends messages to a host now, or as soon as there is room; never waits. Mail that nobody will read goes
     /// nowhere: `is_read` is asked so that it is known before [`Outbox::forget`], or after.
     pub fn post<F: Fabric>(
         &self,
         cx: &Cx<F>,
         lanes: &Lanes,
         to: Addressee,
-        message: Vec<u8>,
+        messages: Vec<Vec<u8>>,
         is_read: impl FnOnce() -> bool,
     ) {
-        debug_assert!(!message.is_empty(), "a message says something");
+        debug_assert!(messages.iter().all(|message| !message.is_empty()), "a message says something");
         let mut waiting = self.waiting.lock(cx);
         if !is_read() {
             return;
         }
         let behind = waiting.iter().any(|(before, _)| before.host() == to.host());
-        let waits = behind || lanes.try_send(cx, to, &message).is_err();
-        if waits && !cx.sabotaged("mail.keep-unsent") {
-            waiting.push_back((to, message));
+        let sent = match behind {
+            true => 0,
+            false => lanes.try_send_all(cx, to, messages.iter().map(Vec::as_slice)).0,
+        };
+        if !cx.sabotaged("mail.keep-unsent") {
+            waiting.extend(messages.into_iter().skip(sent).map(|message| (to, message)));
         }
     }
 

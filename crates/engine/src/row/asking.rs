@@ -12,7 +12,7 @@
 
 use liger_fabric::{Cx, Fabric};
 use liger_pod::PodError;
-use liger_pod::bells::{ALONE_SPINS, Bell};
+use liger_pod::bells::{AWAKE_SPINS, Bell};
 use liger_pod::watch::Owner;
 
 use super::message::{Action, Answer, Message};
@@ -102,9 +102,7 @@ impl Rows {
 
     /// Sends a message to a host in this incarnation as soon as there is room; never waits.
     pub(super) fn send<F: Fabric>(&self, cx: &Cx<F>, to: Owner, message: &Message) {
-        let mut bytes = Vec::with_capacity(64);
-        message.encode(&mut bytes);
-        self.post(cx, to, bytes);
+        self.post(cx, to, vec![message.bytes()]);
     }
 
     /// How many requests this worker has made of other hosts, since the host began, and how often it has
@@ -138,6 +136,7 @@ impl<F: Fabric> Work<'_, '_, F> {
         let mailbox = &host.mailboxes[usize::from(cx.worker().0)];
         let first = mailbox.lock(cx).begin(asked.len());
         let mut owners = [None; MOST_REQUESTS];
+        let mut mail: Vec<(Owner, Vec<Vec<u8>>)> = Vec::with_capacity(1);
         for (n, (at, action)) in asked.iter().enumerate() {
             let (partition, table) = at.ids();
             let owner = host.owners.now(cx, &host.plan, partition);
@@ -150,8 +149,13 @@ impl<F: Fabric> Work<'_, '_, F> {
             owners[n] = Some(owner);
             let from = Requester { worker: cx.worker(), request: first.wrapping_add(n as u32) };
             let action = action.clone();
-            host.send(cx, owner, &Message::Request { from, table, partition, action });
+            let message = Message::Request { from, table, partition, action }.bytes();
+            match mail.iter_mut().find(|(to, _)| *to == owner) {
+                Some((_, messages)) => messages.push(message),
+                None => mail.push((owner, vec![message])),
+            }
         }
+        mail.into_iter().for_each(|(owner, messages)| host.post(cx, owner, messages));
         let mut spins = 0u32;
         loop {
             spins = spins.saturating_add(1);
@@ -165,26 +169,26 @@ impl<F: Fabric> Work<'_, '_, F> {
             if open == 0 {
                 return;
             }
-            self.end_requests(asked, (&owners, open), spins, &mut take);
+            if spins >= AWAKE_SPINS || spins.is_multiple_of(SPINS_PER_LOOK) {
+                self.end_requests(asked, (&owners, open), &mut take);
+            }
             let has_news = || mailbox.lock(cx).open != open;
             host.pass(cx, spins, || self.seat.serve() > 0 || has_news());
         }
     }
 
-    /// Waits no longer for answers that do not come, of those that are open: every few spins it looks.
+    /// Looks whether the incarnations that were asked go on, and waits no longer for answers of others.
     fn end_requests(
         &mut self,
         asked: &[Request<'_>],
         (owners, open): (&[Option<Owner>; MOST_REQUESTS], u64),
-        spins: u32,
         take: &mut impl FnMut(&mut Self, Came),
     ) {
         let (cx, host) = (self.cx, self.host);
         let mut looked_at = None;
         for (n, (at, action)) in asked.iter().enumerate().filter(|(n, _)| open & 1 << n != 0) {
             let owner = owners[n].expect("a request that is open was sent to its owner");
-            let may_look = spins >= ALONE_SPINS || spins.is_multiple_of(SPINS_PER_LOOK);
-            if may_look && looked_at != Some(owner) {
+            if looked_at != Some(owner) {
                 host.look_at_owner(cx, owner);
                 looked_at = Some(owner);
             }

@@ -129,6 +129,13 @@ const LOG_UNREADABLE: u8 = 27;
 const ROOM_LATER: u8 = 28;
 
 impl Message {
+    /// The message's bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(64);
+        self.encode(&mut bytes);
+        bytes
+    }
+
     /// Appends the message's bytes to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut out = Out::new(out);

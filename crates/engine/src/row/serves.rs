@@ -14,7 +14,13 @@ use crate::method::{Dead, Pending, Poll, Reached, Serves};
 use crate::recovery::RecoveryError;
 
 impl Serves for Rows {
-    fn handle<F: Fabric>(&self, cx: &Cx<F>, from: (HostId, u16), message: &[u8]) -> bool {
+    fn handle<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        from: (HostId, u16),
+        message: &[u8],
+        replies: &mut Vec<Vec<u8>>,
+    ) -> bool {
         let Some(message) = Message::decode(message) else { return false };
         match message {
             Message::Request { from: requester, table, partition, action } => {
@@ -26,8 +32,7 @@ impl Serves for Rows {
                     // The sender will hear who owns it.
                     false => Answer::Conflict,
                 };
-                let (host, incarnation) = from;
-                self.send(cx, Owner { host, incarnation }, &Message::Reply { to: requester, answer });
+                replies.push(Message::Reply { to: requester, answer }.bytes());
             }
             Message::Remove { table, partition, key, which } => {
                 if !self.catalog.relation(table).is_ok_and(is_rows) || !self.holds(partition) {

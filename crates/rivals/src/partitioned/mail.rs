@@ -90,7 +90,7 @@ impl PartHost {
 
     /// Through the lanes. Hosts of such a pod do not come back: a number has one incarnation.
     fn post_now<F: Fabric>(&self, cx: &Cx<F>, to: HostId, bytes: Vec<u8>) {
-        self.mail.outbox.post(cx, &self.lanes, Addressee::any(to), bytes, || true);
+        self.mail.outbox.post(cx, &self.lanes, Addressee::any(to), vec![bytes], || true);
     }
 
     /// Does what other hosts have asked for, and takes their answers. Returns the number of messages handled.
