@@ -1,5 +1,5 @@
-//! What a transaction announces of another host's rows: it comes with the announcement, and what was announced
-//! and not done leaves nothing.
+//! What a transaction announces of another host's rows: it comes with the announcement, and what was
+//! announced and not done leaves nothing.
 
 #![forbid(unsafe_code)]
 
@@ -64,8 +64,8 @@ fn pod(seed: u64) -> SimPod {
 }
 
 /// Announces rows that are there and new ones, uses some of them, and ends as `ending` says. What the
-/// announcement asked for, and how often it waited; what was asked for behind it; the rows of the partition in
-/// the end.
+/// announcement asked for, and how often it waited; what was asked for behind it; the rows of the partition
+/// in the end.
 fn announced(seed: u64, ending: Result<(), TxnError>) -> ((u64, u64), u64, Vec<(i32, i64)>) {
     let mut pod = pod(seed);
     let (asked, later, done) = (Rc::new(Cell::new((0, 0))), Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));

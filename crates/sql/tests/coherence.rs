@@ -75,8 +75,8 @@ fn each_node_is_charged_with_what_it_does() {
     });
 }
 
-/// What a statement over many rows needs of another host comes in batches: rows, entries of indexes, rows that
-/// foreign keys refer to.
+/// What a statement over many rows needs of another host comes in batches: rows, entries of indexes, rows
+/// that foreign keys refer to.
 #[test]
 fn many_rows_of_another_host_wait_for_few_answers() {
     with_pod(2, 3, |databases| {

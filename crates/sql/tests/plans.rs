@@ -280,7 +280,8 @@ fn a_table_that_has_changed_is_analyzed_by_its_host() {
     });
 }
 
-/// Nobody has asked for it: it leaves the rows of other hosts where they are, and tells of the pod all the same.
+/// Nobody has asked for it: it leaves the rows of other hosts where they are, and tells of the pod all the
+/// same.
 #[test]
 fn a_host_that_analyzes_by_itself_looks_at_its_own_rows() {
     with_pod(2, 2, |databases| {

@@ -91,8 +91,8 @@ fn permit_files() {
 /// Bytes that have become free before they are given back to the system.
 const GIVEN_BACK: usize = 64 << 20;
 
-/// A thread that analyzes tables when many of their rows have changed, and gives back what large statements have
-/// left of memory.
+/// A thread that analyzes tables when many of their rows have changed, and gives back what large statements
+/// have left of memory.
 struct Analyzing {
     /// It ends when this is gone.
     goes_on: Option<Sender<()>>,

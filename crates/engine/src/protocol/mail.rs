@@ -40,8 +40,8 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Sends messages to a host now, or as soon as there is room; never waits. Mail that nobody will read goes
-    /// nowhere: `is_read` is asked so that it is known before [`Outbox::forget`], or after.
+    /// Sends messages to a host now, or as soon as there is room; never waits. Mail that nobody will read
+    /// goes nowhere: `is_read` is asked so that it is known before [`Outbox::forget`], or after.
     pub fn post<F: Fabric>(
         &self,
         cx: &Cx<F>,

@@ -1,7 +1,7 @@
 //! What the allocator of this process keeps: memory that is free, and that it does not give back by itself.
 //!
-//! A statement over a large table takes small pieces by the million. When they are free again, most lie between
-//! others that are not, and glibc's allocator gives back only what is at the end of an arena.
+//! A statement over a large table takes small pieces by the million. When they are free again, most lie
+//! between others that are not, and glibc's allocator gives back only what is at the end of an arena.
 //!
 //! Invariants:
 //! 1. Free memory is given back once: bytes that were looked at before do not count again.
