@@ -69,7 +69,7 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
                     if !cx.sabotaged("recording.merge-patches") {
                         patches.apply(change.patches, image);
                     }
-                    writer.piece(0, image);
+                    writer.whole_row(image);
                 }
                 None => {
                     for (offset, bytes) in patches.iter(change.patches) {

@@ -105,7 +105,7 @@ pub const fn first_of(epoch: u64) -> u64 {
 /// What happened to a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// The row is new; its only piece is the whole row.
+    /// The row is new; its only piece is the whole row, without what is zero at its end.
     Insert,
     /// Some bytes of the row have changed.
     Update,

@@ -33,8 +33,9 @@ use super::record::{u16_at, u32_at, u64_at};
 pub const SEGMENT_HEAD_BYTES: usize = 56;
 /// Bytes of a frame's head.
 pub const FRAME_HEAD_BYTES: usize = 48;
-/// Version of segments: from 4 on, transactions may have several records.
-pub const SEGMENT_FORMAT: u32 = 4;
+/// Version of segments: from 4 on, transactions may have several records; from 5 on, rows that are new are
+/// without what is zero at their end.
+pub const SEGMENT_FORMAT: u32 = 5;
 /// The oldest that is read.
 pub const OLDEST_SEGMENT_FORMAT: u32 = 3;
 

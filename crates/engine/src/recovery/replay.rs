@@ -346,7 +346,7 @@ impl OneRow<'_> {
         bytes.resize(relation.row_len, 0);
         let mut pieces = self.changes.pieces(change);
         match (pieces.next(), pieces.next()) {
-            (Some((0, whole)), None) if whole.len() == bytes.len() => bytes.copy_from_slice(whole),
+            (Some((0, row)), None) if row.len() <= bytes.len() => bytes[..row.len()].copy_from_slice(row),
             _ => return Err(self.broken(change, format!("it holds no row of {} bytes", bytes.len()))),
         }
         self.check_key(relation, change, bytes)

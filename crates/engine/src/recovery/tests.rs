@@ -198,7 +198,7 @@ fn history(dice: &mut Dice, commits: usize, mut model: Model) -> Vec<Commit> {
             match model.get(&id).copied() {
                 None => {
                     writer.change((ITEMS, HERE), Op::Insert, &key(id), 0);
-                    writer.piece(0, item(id, value).bytes());
+                    writer.whole_row(item(id, value).bytes());
                     model.insert(id, (newest, value));
                 }
                 Some((previous, _)) if dice.below(3) == 0 => {
@@ -397,7 +397,10 @@ fn changes_that_no_row_can_have_are_errors() {
         (try_one(ITEMS, Op::Insert, &Key::zero(4), 0, row(whole.bytes())), "keys have 1 words"),
         (try_one(ITEMS, Op::Insert, &Key::build().i16(2).i32(3).finish(), 0, None), "belongs to partition 0"),
         (try_one(ITEMS, Op::Insert, &key(3), 9, row(whole.bytes())), "replaces nothing"),
-        (try_one(ITEMS, Op::Insert, &key(3), 0, row(&[1, 2])), "holds no row of"),
+        (try_one(ITEMS, Op::Insert, &key(3), 0, row(&[1; 200])), "holds no row of"),
+        (try_one(ITEMS, Op::Insert, &key(3), 0, Some((1, &[1]))), "holds no row of"),
+        (try_one(ITEMS, Op::Insert, &key(3), 0, None), "holds no row of"),
+        (try_one(ITEMS, Op::Insert, &key(3), 0, row(&whole.bytes()[..2])), "columns give"),
         (try_one(ITEMS, Op::Insert, &key(5), 0, row(whole.bytes())), "columns give"),
         (try_one(ITEMS, Op::Update, &key(3), 9, Some((8, &[1]))), "no such row"),
         (try_one(ITEMS, Op::Delete, &key(3), 9, None), "no such row"),

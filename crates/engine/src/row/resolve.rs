@@ -200,6 +200,10 @@ impl Rows {
     ) {
         count(&self.moves.rows_redone, 1);
         let start = row_start(relation.key_words);
+        if last.op == Op::Insert {
+            // What is zero at its end is not in the log.
+            cx.write(block.byte(start), &vec![0; relation.row_len]);
+        }
         for (offset, bytes) in &last.pieces {
             if usize::from(*offset) + bytes.len() <= relation.row_len {
                 cx.write(block.byte(start + u64::from(*offset)), bytes);

@@ -42,6 +42,24 @@ fn what_was_written_is_read() {
 }
 
 #[test]
+fn a_row_is_written_without_the_zeros_at_its_end() {
+    for len in 0..70 {
+        for used in 0..=len {
+            let mut row = vec![0; len];
+            row[..used].fill(7);
+            let mut writer = RecordWriter::default();
+            writer.begin();
+            writer.change((TableId(1), PartitionId(2)), Op::Insert, &key(&[5]), 0);
+            writer.whole_row(&row);
+            let bytes = writer.finish(first_of(1), 0, ORIGIN).to_vec();
+            let record = Record::parse(&bytes).expect("it is whole");
+            let change = record.changes().next().expect("there is one");
+            assert_eq!(change.pieces().collect::<Vec<_>>(), [(0, &row[..used])], "{used} of {len}");
+        }
+    }
+}
+
+#[test]
 fn every_flipped_bit_and_every_cut_is_found() {
     let bytes = sample();
     for bit in 0..8 * bytes.len() {

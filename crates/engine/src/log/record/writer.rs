@@ -191,6 +191,11 @@ impl RecordWriter {
         self.len += bytes.len();
     }
 
+    /// Adds the row of the change that was added last, an insert; what is zero at its end is left out.
+    pub fn whole_row(&mut self, row: &[u8]) {
+        self.piece(0, without_zeros(row));
+    }
+
     /// Bytes of the record so far.
     pub fn len(&self) -> usize {
         padded_len(self.len)
@@ -221,4 +226,13 @@ impl RecordWriter {
         record[4..8].copy_from_slice(&crc.to_le_bytes());
         record
     }
+}
+
+/// A row without the bytes at its end that are zero: there are many where rows have room to spare.
+fn without_zeros(row: &[u8]) -> &[u8] {
+    const STEP: usize = 16;
+    let is_zero = |bytes: &&[u8]| **bytes == [0; STEP];
+    let zeros = STEP * row.rchunks_exact(STEP).take_while(is_zero).count();
+    let rest = &row[..row.len() - zeros];
+    &rest[..rest.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)]
 }
