@@ -32,7 +32,7 @@ pub struct Config {
     pub connections_max: usize,
     /// How many of these are kept for superusers.
     pub connections_reserved: usize,
-    /// Largest message, bytes: a query's text, a row of parameters, a piece of a COPY.
+    /// Largest message without its head, bytes: a query's text, a row of parameters, a piece of a COPY.
     pub message_bytes_max: usize,
     /// How long a log-in may take.
     pub login_timeout: Duration,
@@ -57,7 +57,8 @@ impl Default for Config {
             certificate: None,
             connections_max: 4_000,
             connections_reserved: 3,
-            message_bytes_max: 256 << 20,
+            // PostgreSQL's limit: a gigabyte, with the length in front.
+            message_bytes_max: (1 << 30) - 6,
             login_timeout: Duration::from_secs(60),
             linger: Duration::from_millis(50),
             log: None,

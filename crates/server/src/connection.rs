@@ -190,17 +190,16 @@ impl Connection {
         }
         // The session may read further messages (COPY) while this one is carried out: it moves aside.
         let mut body = std::mem::take(&mut self.body);
-        body.clear();
-        body.extend_from_slice(self.stream.bytes(range));
+        let mut begin = self.stream.move_out(range, &mut body);
         let encoding = self.peer.encoding.get();
         if !encoding.is_utf8() {
-            match recode::to_utf8(kind, &body, encoding) {
+            match recode::to_utf8(kind, &body[begin..], encoding) {
                 Ok(Cow::Borrowed(_)) => {}
-                Ok(Cow::Owned(recoded)) => body = recoded,
+                Ok(Cow::Owned(recoded)) => (body, begin) = (recoded, 0),
                 Err(error) => return self.unreadable(kind, &error),
             }
         }
-        let goes_on = match Frontend::read(kind, &body) {
+        let goes_on = match Frontend::read(kind, &body[begin..]) {
             Ok(message) => self.answer(message)?,
             Err(error) => self.unreadable(kind, &message_error(&error))?,
         };

@@ -15,12 +15,20 @@ use liger_sql::types::{Oid, binary, oid, text};
 
 use crate::peer::Peer;
 use crate::timer::StatementTimer;
-use crate::wire::backend;
+use crate::wire::backend::{self, Put};
+use crate::wire::beside::Beside;
 use crate::wire::frontend::{Fields, MessageError};
 use crate::wire::stream::{Arrived, Stream, StreamError};
 
-/// Largest row, bytes: clients of PostgreSQL take no message of 1 GiB.
-const ROW_BYTES_MAX: usize = (1 << 30) - 1;
+/// Largest body of a message, bytes: no string of PostgreSQL's is longer, and its clients take no more.
+const BODY_BYTES_MAX: usize = (1 << 30) - 2;
+
+/// The error of a message that would become too long.
+#[cold]
+fn too_long(bytes: usize, more: usize) -> SqlError {
+    let detail = format!("Cannot enlarge string buffer containing {bytes} bytes by {more} more bytes.");
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "out of memory").detail(detail)
+}
 
 /// What the encoder of rows keeps between rows and statements.
 #[derive(Debug, Default)]
@@ -55,17 +63,32 @@ impl Sink for WireSink<'_> {
     fn row(&mut self, context: &EvalContext<'_>, values: &[Value]) -> Result<(), SqlError> {
         let RowShape { columns, scratch } = &mut *self.shape;
         assert_eq!(values.len(), columns.len(), "a row has as many values as there are columns");
-        let output = &mut self.stream.output;
-        let before = output.len();
-        backend::data_row(output, values.len(), |out, at| {
-            let (ty, format) = columns[at];
-            write_value(context, ty, format, &values[at], scratch, out)?;
-            if out.len() - before > ROW_BYTES_MAX {
-                let message = format!("a row of more than {ROW_BYTES_MAX} bytes cannot be sent");
-                return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+        let Stream { output, beside, .. } = &mut *self.stream;
+        let settings = context.settings;
+        let is_utf8 = settings.client_encoding.is_utf8();
+        let (before, known, mut elsewhere) = (output.len(), beside.len(), 0);
+        let put = backend::data_row(output, values.len(), |out, at| {
+            let ((ty, format), value) = (columns[at], &values[at]);
+            let bytes = out.len() - before + elsewhere;
+            if let Some(long) = Beside::of(value, ty, format, settings.bytea_escape, is_utf8) {
+                let more = long.len();
+                if bytes + more > BODY_BYTES_MAX {
+                    return Err(too_long(bytes, more));
+                }
+                beside.push((out.len(), long));
+                elsewhere += more;
+                return Ok(Put::Beside(more));
             }
-            Ok(!values[at].is_null())
-        })
+            write_value(context, ty, format, value, scratch, out)?;
+            if out.len() - before + elsewhere > BODY_BYTES_MAX {
+                return Err(too_long(bytes, out.len() - before + elsewhere - bytes));
+            }
+            Ok(if value.is_null() { Put::Null } else { Put::Here })
+        });
+        if put.is_err() {
+            beside.truncate(known);
+        }
+        put
     }
 
     fn send(&mut self, waits: &mut dyn FnMut()) -> Result<(), SqlError> {
@@ -128,7 +151,28 @@ impl Sink for WireSink<'_> {
     }
 
     fn copy_bytes(&mut self, bytes: &[u8]) -> Result<(), SqlError> {
+        if bytes.len() > BODY_BYTES_MAX {
+            return Err(too_long(0, bytes.len()));
+        }
         backend::copy_data(&mut self.stream.output, bytes);
+        Ok(())
+    }
+
+    fn copy_row(&mut self, row: &mut Vec<u8>) -> Result<(), SqlError> {
+        if row.len() > BODY_BYTES_MAX {
+            return Err(too_long(0, row.len()));
+        }
+        let Stream { output, beside, .. } = &mut *self.stream;
+        match Beside::take(row) {
+            Some(long) => {
+                backend::copy_data_beside(output, long.len());
+                beside.push((output.len(), long));
+            }
+            None => {
+                backend::copy_data(output, row);
+                row.clear();
+            }
+        }
         Ok(())
     }
 

@@ -218,6 +218,13 @@ pub trait Sink {
     /// Bytes of a COPY TO STDOUT: one whole row a call (clients expect that), or a header or trailer.
     fn copy_bytes(&mut self, bytes: &[u8]) -> Result<(), SqlError>;
 
+    /// As [`Sink::copy_bytes`], of a buffer that is empty afterwards: a long row need not be copied.
+    fn copy_row(&mut self, row: &mut Vec<u8>) -> Result<(), SqlError> {
+        let told = self.copy_bytes(row);
+        row.clear();
+        told
+    }
+
     /// The bytes of a COPY TO STDOUT have ended; `command_complete` follows.
     fn copy_out_done(&mut self) -> Result<(), SqlError>;
 

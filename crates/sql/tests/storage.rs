@@ -11,10 +11,10 @@ use liger_sql::catalog::check;
 use liger_sql::catalog::object::{IndexColumn, Object, PUBLIC, Sequence};
 use liger_sql::catalog::sequence;
 use liger_sql::storage::access::Access;
-use liger_sql::storage::garbage;
 use liger_sql::storage::scan::Range;
 use liger_sql::storage::table::{PlainColumns, Row, RowChange, TableRows};
 use liger_sql::storage::undo::{UndoLog, Undoing};
+use liger_sql::storage::{garbage, overflow};
 use liger_sql::types::{Type, oid};
 use liger_sql::{Result, SqlState, Value};
 use support::{account, accounts, new_table, oid_of, pod, pod_of};
@@ -247,6 +247,51 @@ fn long_values_lie_outside_and_long_keys_are_cut() {
     });
     a.run(|tx, working| {
         assert_eq!(check::problems(tx, working.catalog(), &PlainColumns)?, Vec::<String>::new());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_value_of_some_megabytes_comes_back_and_goes_as_a_whole() {
+    let (_, mut hosts) = pod(2);
+    let [a, b] = &mut hosts[..] else { panic!("two hosts") };
+    let columns =
+        [("n", Type::of(oid::INT4)), ("text", Type::of(oid::TEXT)), ("bytes", Type::of(oid::BYTEA))];
+    let made = a.run(|tx, working| working.create_table(tx, new_table("long", &columns, &[0])));
+    let (table, outside) = (made.oid, made.overflow.expect("texts may lie outside"));
+    let text: String = (0..400_000).map(|n| format!("{n:07}\u{e9}")).collect();
+    let bytes: Vec<u8> = (0..3_000_001u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let numbers = liger_sql::storage::numbers::Numbers::from_life(9);
+    let values = [Value::Int4(1), Value::text(text.as_str()), Value::bytea(&bytes[..])];
+    a.run(|tx, working| {
+        let rows = working.catalog().rows(table)?;
+        rows.insert(tx, &numbers, &values, &PlainColumns).map(drop)
+    });
+    b.run(|tx, working| {
+        let rows = working.catalog().rows(table)?;
+        let key = rows.key_of(tx, &[&Value::Int4(1)])?;
+        let row = rows.lock(tx, &key)?.expect("it is there");
+        assert!(row.values[1].as_str() == Some(&*text), "the text comes back");
+        assert!(matches!(&row.values[2], Value::Bytea(read) if **read == bytes[..]), "the bytes come back");
+        // What stays the same stays where it is; what is replaced goes.
+        let mut other = row.values.clone();
+        other[1] = Value::text("short");
+        rows.update(tx, &numbers, &RowChange::of(&row, &other, &[1]), &PlainColumns).map(drop)
+    });
+    a.run(|tx, working| {
+        assert_eq!(check::problems(tx, working.catalog(), &PlainColumns)?, Vec::<String>::new());
+        let rows = working.catalog().rows(table)?;
+        let key = rows.key_of(tx, &[&Value::Int4(1)])?;
+        let row = rows.get(tx, &key)?.expect("it is there");
+        assert_eq!(row.values[1].as_str(), Some("short"));
+        assert!(matches!(&row.values[2], Value::Bytea(read) if **read == bytes[..]));
+        rows.delete(tx, &row, &PlainColumns)?;
+        assert_eq!(check::problems(tx, working.catalog(), &PlainColumns)?, Vec::<String>::new());
+        // A value of a gigabyte is refused before any of it is put.
+        let home = working.catalog().classes().home(outside)?;
+        let refused = overflow::put(tx, &home, 0, 1, &vec![0; overflow::VALUE_MAX + 1]);
+        let refused = refused.expect_err("it is too long");
+        assert_eq!((refused.state.as_str(), &*refused.message), ("54000", "out of memory"));
         Ok(())
     });
 }

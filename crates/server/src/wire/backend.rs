@@ -41,12 +41,13 @@ fn with_length(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     out.extend_from_slice(&[0; 4]);
     body(out);
-    set_length(out, at, at);
+    let bytes = out.len() - at;
+    set_length(out, at, bytes);
 }
 
-/// Puts the number of bytes since `from` into the four bytes at `at`.
-fn set_length(out: &mut [u8], at: usize, from: usize) {
-    let length = i32::try_from(out.len() - from).expect("a message is shorter than 2 GiB");
+/// Puts a number of bytes into the four bytes at `at`.
+fn set_length(out: &mut [u8], at: usize, bytes: usize) {
+    let length = i32::try_from(bytes).expect("a message is shorter than 2 GiB");
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());
 }
 
@@ -163,29 +164,50 @@ pub fn parameter_description(out: &mut Vec<u8>, types: &[Oid]) {
     });
 }
 
-/// `D`: a row of `count` values; `value` appends the bytes of one, or says that it is NULL by `Ok(false)`.
-/// On an error the whole message is taken back.
+/// What has become of a value of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Put {
+    /// It is NULL: it has no bytes.
+    Null,
+    /// Its bytes are appended.
+    Here,
+    /// It is this long, and its bytes come from elsewhere when the row is sent.
+    Beside(usize),
+}
+
+/// `D`: a row of `count` values; `value` appends the bytes of one, unless it says otherwise. On an error the
+/// whole message is taken back.
 pub fn data_row<E>(
     out: &mut Vec<u8>,
     count: usize,
-    mut value: impl FnMut(&mut Vec<u8>, usize) -> Result<bool, E>,
+    mut value: impl FnMut(&mut Vec<u8>, usize) -> Result<Put, E>,
 ) -> Result<(), E> {
     let start = out.len();
     out.extend_from_slice(&[b'D', 0, 0, 0, 0]);
     count16(out, count);
+    let mut elsewhere = 0;
     for index in 0..count {
         let at = out.len();
         out.extend_from_slice(&[0xff; 4]);
         match value(out, index) {
-            Ok(true) => set_length(out, at, at + 4),
-            Ok(false) => debug_assert_eq!(out.len(), at + 4, "NULL has no bytes"),
+            Ok(Put::Here) => {
+                let bytes = out.len() - at - 4;
+                set_length(out, at, bytes);
+            }
+            Ok(Put::Beside(bytes)) => {
+                debug_assert_eq!(out.len(), at + 4, "its bytes are elsewhere");
+                set_length(out, at, bytes);
+                elsewhere += bytes;
+            }
+            Ok(Put::Null) => debug_assert_eq!(out.len(), at + 4, "NULL has no bytes"),
             Err(error) => {
                 out.truncate(start);
                 return Err(error);
             }
         }
     }
-    set_length(out, start + 1, start + 1);
+    let bytes = out.len() - start - 1 + elsewhere;
+    set_length(out, start + 1, bytes);
     Ok(())
 }
 
@@ -201,6 +223,14 @@ pub fn copy_response(out: &mut Vec<u8>, kind: u8, shape: &CopyShape) {
 /// `d`: bytes of a COPY to the client.
 pub fn copy_data(out: &mut Vec<u8>, bytes: &[u8]) {
     message(out, b'd', |out| out.extend_from_slice(bytes));
+}
+
+/// As [`copy_data`], of so many bytes that come from elsewhere when the message is sent.
+pub fn copy_data_beside(out: &mut Vec<u8>, bytes: usize) {
+    out.push(b'd');
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    set_length(out, at, 4 + bytes);
 }
 
 /// `A`: a notification.

@@ -1,14 +1,15 @@
 //! A stream of messages over a socket, encrypted or not: what has arrived, what is to be sent.
 //!
 //! ```text
-//!   socket -> (TLS) -> input [start..end] -> message bodies, borrowed
-//!   messages -> output -> (TLS) -> socket, when asked or when 64 KiB have gathered
+//!   socket -> (TLS) -> input [start..end] -> message bodies, borrowed, or moved out where they are long
+//!   messages -> output, and long values beside it -> (TLS) -> socket, when asked or when much has gathered
 //! ```
 //!
 //! Invariants:
 //! 1. The input grows with what has arrived and never by what a length says: a client that announces a
 //!    gigabyte has to send it.
 //! 2. At `rest`, the buffers of a connection without anything half-read are given back.
+//! 3. A long value is not copied: it is read where it is when it is sent ([`Beside`]).
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::ops::Range;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use liger_sql::error::{Severity, SqlError, SqlState};
 use rustls::ServerConnection;
 
+use super::beside::Beside;
 use super::frontend::{FIRST_PACKET_BYTES_MAX, body_limit};
 use crate::socket::{Read, Socket};
 
@@ -82,6 +84,8 @@ pub struct Stream {
     end: usize,
     /// What is to be sent: append messages here, then `send` or `send_if_large`.
     pub output: Vec<u8>,
+    /// Long values, each with the byte of `output` that it goes before; ascending.
+    pub beside: Vec<(usize, Beside)>,
     /// Bytes that came, without TLS's own.
     pub bytes_in: u64,
     /// Bytes that went, without TLS's own.
@@ -100,6 +104,7 @@ impl Stream {
             start: 0,
             end: 0,
             output: Vec::new(),
+            beside: Vec::new(),
             bytes_in: 0,
             bytes_out: 0,
             sent: 0,
@@ -108,12 +113,29 @@ impl Stream {
 
     /// Bytes that were sent or wait for it, since the beginning.
     pub fn position(&self) -> u64 {
-        self.sent + self.output.len() as u64
+        self.sent + self.waiting()
     }
 
-    /// Takes back what was appended behind `position` and not sent; whether that is all of it.
+    /// Bytes that wait to be sent.
+    fn waiting(&self) -> u64 {
+        let beside: usize = self.beside.iter().map(|(_, value)| value.len()).sum();
+        (self.output.len() + beside) as u64
+    }
+
+    /// Takes back what was appended behind `position`, which is no place inside of a message, and not sent;
+    /// whether that is all of it.
     pub fn take_back(&mut self, position: u64) -> bool {
-        self.output.truncate(position.saturating_sub(self.sent) as usize);
+        let mut kept = position.saturating_sub(self.sent) as usize;
+        let mut first_gone = self.beside.len();
+        for (number, (at, value)) in self.beside.iter().enumerate() {
+            if *at >= kept {
+                first_gone = number;
+                break;
+            }
+            kept -= value.len();
+        }
+        self.beside.truncate(first_gone);
+        self.output.truncate(kept);
         position >= self.sent
     }
 
@@ -145,6 +167,20 @@ impl Stream {
     /// Bytes of the input.
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.input[range]
+    }
+
+    /// Puts the bytes of a message into `body`, and says where they begin there. Those of a long one are not
+    /// copied: `body` becomes what was the input.
+    pub fn move_out(&mut self, range: Range<usize>, body: &mut Vec<u8>) -> usize {
+        body.clear();
+        if range.len() <= LARGE_BYTES || self.has_unread() {
+            body.extend_from_slice(&self.input[range]);
+            return 0;
+        }
+        *body = std::mem::take(&mut self.input);
+        (self.start, self.end) = (0, 0);
+        body.truncate(range.end);
+        range.start
     }
 
     /// Whether the client begins with TLS at once: a record of a handshake instead of a packet.
@@ -266,21 +302,21 @@ impl Stream {
 
     fn send_all(&mut self, waits: &mut dyn FnMut()) -> Result<(), StreamError> {
         if self.output.is_empty() {
+            debug_assert!(self.beside.is_empty(), "a value is part of a message");
             return Ok(());
         }
-        self.bytes_out += self.output.len() as u64;
-        self.sent += self.output.len() as u64;
-        match &mut self.tls {
-            None => self.socket.write_all(&self.output, waits)?,
-            Some(tls) => {
-                let mut rest = &self.output[..];
-                while !rest.is_empty() {
-                    let taken = tls.writer().write(rest)?;
-                    rest = &rest[taken..];
-                    write_tls(tls, &self.socket, waits)?;
-                }
-            }
+        let bytes = self.waiting();
+        self.bytes_out += bytes;
+        self.sent += bytes;
+        let (socket, tls) = (&self.socket, &mut self.tls);
+        let mut write = |bytes: &[u8]| write_all(socket, tls, bytes, waits);
+        let mut from = 0;
+        for (at, value) in self.beside.drain(..) {
+            write(&self.output[from..at])?;
+            from = at;
+            value.write(&mut write)?;
         }
+        write(&self.output[from..])?;
         self.output.clear();
         if self.output.capacity() > 2 * SEND_BYTES {
             self.output.shrink_to(SEND_BYTES);
@@ -291,7 +327,8 @@ impl Stream {
     /// Sends what has gathered if it is much; `waits` is told each time that the client takes nothing.
     #[inline]
     pub fn send_if_large(&mut self, waits: &mut dyn FnMut()) -> Result<(), StreamError> {
-        if self.output.len() >= SEND_BYTES { self.send_all(waits) } else { Ok(()) }
+        let is_much = self.output.len() >= SEND_BYTES || !self.beside.is_empty();
+        if is_much { self.send_all(waits) } else { Ok(()) }
     }
 
     /// Gives buffers back before a long wait.
@@ -316,6 +353,23 @@ impl Stream {
     }
 }
 
+/// Sends bytes, encrypted or not.
+fn write_all(
+    socket: &Socket,
+    tls: &mut Option<Box<ServerConnection>>,
+    bytes: &[u8],
+    waits: &mut dyn FnMut(),
+) -> Result<(), StreamError> {
+    let Some(tls) = tls else { return Ok(socket.write_all(bytes, waits)?) };
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let taken = tls.writer().write(rest)?;
+        rest = &rest[taken..];
+        write_tls(tls, socket, waits)?;
+    }
+    Ok(())
+}
+
 /// Sends what TLS has to send.
 fn write_tls(tls: &mut ServerConnection, socket: &Socket, waits: &mut dyn FnMut()) -> io::Result<()> {
     while tls.wants_write() {
@@ -334,5 +388,43 @@ impl io::Read for Raw<'_> {
             Read::Closed => Ok(0),
             Read::Quiet => Err(ErrorKind::WouldBlock.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn what_is_taken_back_is_not_sent_and_the_rest_is_in_order() {
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
+        let mut stream = Stream::new(Arc::new(Socket::Local(ours)));
+        let row = |stream: &mut Stream, short: &str, long: &str| {
+            stream.output.extend_from_slice(short.as_bytes());
+            stream.beside.push((stream.output.len(), Beside::Text(long.into())));
+        };
+        row(&mut stream, "a", "bcd");
+        stream.output.extend_from_slice(b"e");
+        let second = stream.position();
+        assert_eq!(second, 5);
+        row(&mut stream, "f", "gh");
+        let third = stream.position();
+        row(&mut stream, "i", "jklm");
+        assert_eq!(stream.position(), third + 5);
+        assert!(stream.take_back(third), "nothing of it was sent");
+        assert_eq!(stream.position(), third);
+        row(&mut stream, "n", "op");
+        assert!(stream.take_back(second));
+        assert_eq!(stream.position(), second);
+        row(&mut stream, "q", "rs");
+        stream.send().expect("somebody reads");
+        assert_eq!(stream.position(), 8);
+        assert!(!stream.take_back(second), "it was sent");
+        stream.finish();
+        let mut read = String::new();
+        theirs.read_to_string(&mut read).expect("it was closed");
+        assert_eq!(read, "abcdeqrs");
     }
 }

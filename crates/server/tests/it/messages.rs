@@ -179,6 +179,41 @@ fn many_rows_and_large_ones_arrive_whole() {
 }
 
 #[test]
+fn long_values_stand_between_short_ones_where_they_belong() {
+    let (_server, address) = start(|_| {});
+    let mut client = Client::new(address);
+    let long = |n: usize, c: &str| c.repeat(n);
+    let rows = [
+        [Some("a".to_string()), Some(long(70_000, "b")), None, Some(long(200_000, "c"))],
+        [
+            Some(long(65_536, "\u{e9}")),
+            Some(String::new()),
+            Some(long(3_000_000, "d")),
+            Some("e".to_string()),
+        ],
+    ];
+    for format in [0, 1] {
+        let mut series = parse("", "echo $1 $2 $3 $4");
+        for row in &rows {
+            let values: Vec<Option<&str>> = row.iter().map(Option::as_deref).collect();
+            series.extend([bind("", "", &values, format), execute("", 0)].concat());
+        }
+        series.extend(sync());
+        let messages = client.ask(&series);
+        assert_eq!(kinds(&messages), "12DC2DCZ");
+        for (message, row) in [&messages[2], &messages[5]].into_iter().zip(&rows) {
+            let mut expected = vec![0, 4];
+            for value in row {
+                let length = value.as_ref().map_or(-1, |value| value.len() as i32);
+                expected.extend(length.to_be_bytes());
+                expected.extend(value.as_deref().unwrap_or_default().as_bytes());
+            }
+            assert!(message.1 == expected, "a row of {} bytes, {} expected", message.1.len(), expected.len());
+        }
+    }
+}
+
+#[test]
 fn function_calls_are_refused_and_go_on() {
     let (_server, address) = start(|_| {});
     let mut client = Client::new(address);

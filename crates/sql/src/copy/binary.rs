@@ -4,7 +4,7 @@
 //!   "PGCOPY\n\xff\r\n\0"  i32 flags  i32 length, extension  { i16 count { i32 length, bytes } }  i16 -1
 //! ```
 
-use super::{Fields, Step, bad};
+use super::{Fields, Progress, Step, bad};
 use crate::error::Result;
 
 /// What every stream begins with.
@@ -31,25 +31,28 @@ pub(super) fn header(bytes: &[u8]) -> Result<Step> {
     Ok(if bytes.len() >= 19 + extension { Step::Row(19 + extension) } else { Step::More })
 }
 
-/// Reads one row.
-pub(super) fn step(bytes: &[u8], fields: &mut Fields) -> Result<Step> {
+/// Reads one row, from the field on that `progress` says.
+pub(super) fn step(bytes: &[u8], fields: &mut Fields, progress: &mut Progress) -> Result<Step> {
     let Some(count) = bytes.first_chunk() else { return Ok(Step::More) };
     let count = i16::from_be_bytes(*count);
     if count == -1 {
         return Ok(Step::End);
     }
-    let mut at = 2;
-    for _ in 0..count {
-        let Some(length) = i32_at(bytes, at) else { return Ok(Step::More) };
-        at += 4;
-        let start = fields.bytes.len();
+    progress.at = progress.at.max(2);
+    while fields.ranges.len() < usize::try_from(count).unwrap_or(0) {
+        let Some(length) = i32_at(bytes, progress.at) else { return Ok(Step::More) };
+        let (at, start) = (progress.at + 4, fields.bytes.len());
+        progress.at = at;
         if length != -1 {
             let length = usize::try_from(length).map_err(|_| bad("invalid field size"))?;
-            let Some(field) = bytes.get(at..at + length) else { return Ok(Step::More) };
+            let Some(field) = bytes.get(at..at + length) else {
+                progress.at -= 4;
+                return Ok(Step::More);
+            };
             fields.bytes.extend_from_slice(field);
-            at += length;
+            progress.at += length;
         }
         fields.end(start, length == -1);
     }
-    Ok(Step::Row(at))
+    Ok(Step::Row(progress.at))
 }

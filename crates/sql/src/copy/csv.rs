@@ -1,10 +1,10 @@
 //! The CSV format: quotes around fields that need them, newlines allowed inside.
 
 use super::text::{LineEnd, line_end};
-use super::{CopyOptions, Fields, NullRule, Step, bad};
+use super::{CopyOptions, Fields, NullRule, Progress, Step, bad};
 use crate::error::Result;
 
-/// Reads one row.
+/// Reads one row, from where `progress` says.
 pub(super) fn step(
     bytes: &[u8],
     last: bool,
@@ -12,13 +12,13 @@ pub(super) fn step(
     null_rules: &[NullRule],
     known: &mut Option<LineEnd>,
     fields: &mut Fields,
+    progress: &mut Progress,
 ) -> Result<Step> {
     if bytes.is_empty() {
         return Ok(Step::More);
     }
-    let (mut at, mut start, mut field_at) = (0, 0, 0);
-    let (mut in_quotes, mut was_quoted) = (false, false);
     loop {
+        let Progress { at, field_at, start, in_quotes, was_quoted } = *progress;
         let ends_field = match bytes.get(at) {
             None if last && in_quotes => return Err(bad("unterminated CSV quoted field")),
             None if last => Some(0),
@@ -31,13 +31,16 @@ pub(super) fn step(
                 let escaped = next.filter(|next| **next == options.quote || **next == options.escape);
                 if let (true, Some(next)) = (byte == options.escape, escaped) {
                     fields.bytes.push(*next);
-                    at += 2;
+                    progress.at += 2;
+                } else if byte == options.quote {
+                    progress.in_quotes = false;
+                    progress.at += 1;
                 } else {
-                    in_quotes = byte != options.quote;
-                    if in_quotes {
-                        fields.bytes.push(byte);
-                    }
-                    at += 1;
+                    let rest = &bytes[at + 1..];
+                    let is_special = |byte: &u8| *byte == options.quote || *byte == options.escape;
+                    let plain = 1 + rest.iter().position(is_special).unwrap_or(rest.len());
+                    fields.bytes.extend_from_slice(&bytes[at..at + plain]);
+                    progress.at += plain;
                 }
                 continue;
             }
@@ -48,11 +51,11 @@ pub(super) fn step(
             Some(byte) if *byte == options.delimiter => None,
             Some(byte) => {
                 if *byte == options.quote {
-                    (in_quotes, was_quoted) = (true, true);
+                    (progress.in_quotes, progress.was_quoted) = (true, true);
                 } else {
                     fields.bytes.push(*byte);
                 }
-                at += 1;
+                progress.at += 1;
                 continue;
             }
         };
@@ -66,7 +69,7 @@ pub(super) fn step(
         if let Some(length) = ends_field {
             return Ok(Step::Row(at + length));
         }
-        at += 1;
-        (start, field_at, was_quoted) = (fields.bytes.len(), at, false);
+        *progress =
+            Progress { at: at + 1, field_at: at + 1, start: fields.bytes.len(), ..Progress::default() };
     }
 }

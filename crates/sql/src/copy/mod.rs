@@ -52,6 +52,7 @@ struct Fields {
 impl Fields {
     fn clear(&mut self) {
         self.bytes.clear();
+        self.bytes.shrink_to(BYTES_KEPT);
         self.ranges.clear();
     }
 
@@ -60,6 +61,22 @@ impl Fields {
         self.ranges.push((!is_null).then_some(start..self.bytes.len()));
     }
 }
+
+/// How far a row has been read whose end has not come: what is before that is not read again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// The next byte to read.
+    at: usize,
+    /// Where the field begins that is being read, and where it does in the buffer of the fields.
+    field_at: usize,
+    start: usize,
+    /// Of CSV: between quotes; and there have been some in this field.
+    in_quotes: bool,
+    was_quoted: bool,
+}
+
+/// Buffers longer than this are not kept from row to row, bytes.
+const BYTES_KEPT: usize = 1 << 20;
 
 /// What the options say about NULL in a column of CSV.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,6 +105,8 @@ pub struct Reader {
     cut: Vec<u8>,
     pending: Vec<u8>,
     fields: Fields,
+    /// How far the row has been read that `pending` begins with.
+    progress: Progress,
     line_end: Option<text::LineEnd>,
     /// Rows read, the header included.
     rows: u64,
@@ -117,6 +136,7 @@ impl Reader {
             cut: Vec::new(),
             pending: Vec::new(),
             fields: Fields::default(),
+            progress: Progress::default(),
             line_end: None,
             rows: 0,
             lines: 0,
@@ -175,13 +195,13 @@ impl Reader {
         let mut at = 0;
         while !self.ended {
             let bytes = &self.pending[at..];
-            self.fields.clear();
-            let (options, known, fields) = (&self.options, &mut self.line_end, &mut self.fields);
+            let (options, known) = (&self.options, &mut self.line_end);
+            let (fields, progress) = (&mut self.fields, &mut self.progress);
             let step = match options.format {
-                CopyFormat::Text => text::step(bytes, last, options, known, fields),
-                CopyFormat::Csv => csv::step(bytes, last, options, &self.null_rules, known, fields),
+                CopyFormat::Text => text::step(bytes, last, options, known, fields, progress),
+                CopyFormat::Csv => csv::step(bytes, last, options, &self.null_rules, known, fields, progress),
                 CopyFormat::Binary if self.header_left => binary::header(bytes),
-                CopyFormat::Binary => binary::step(bytes, fields),
+                CopyFormat::Binary => binary::step(bytes, fields, progress),
             };
             let is_text = options.format != CopyFormat::Binary;
             let told = |error: SqlError, line: u64, written: &[u8]| match is_text {
@@ -204,6 +224,8 @@ impl Reader {
                     };
                     taken.map_err(|error| told(error, line, written))?;
                     at += length;
+                    self.fields.clear();
+                    self.progress = Progress::default();
                     self.rows += u64::from(!std::mem::take(&mut self.header_left));
                     if is_text {
                         let written = &self.pending[at - length..at - 1];
@@ -216,6 +238,9 @@ impl Reader {
             self.pending = Vec::new();
         } else {
             self.pending.drain(..at);
+        }
+        if self.pending.capacity() > BYTES_KEPT && self.pending.len() < BYTES_KEPT {
+            self.pending.shrink_to(BYTES_KEPT);
         }
         Ok(())
     }

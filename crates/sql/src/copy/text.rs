@@ -1,6 +1,6 @@
 //! The text format: a line for each row, a delimiter between columns, backslash escapes.
 
-use super::{CopyOptions, Fields, Step, bad};
+use super::{CopyOptions, Fields, Progress, Step, bad};
 use crate::error::{Result, SqlError};
 
 /// What ends lines; the first line decides.
@@ -44,20 +44,21 @@ fn stray(what: &str, escape: &str, csv: bool) -> SqlError {
     bad(format!("literal {what} found in data")).hint(format!("Use \"{escape}\" to represent {what}."))
 }
 
-/// Reads one line.
+/// Reads one line, from where `progress` says.
 pub(super) fn step(
     bytes: &[u8],
     last: bool,
     options: &CopyOptions,
     known: &mut Option<LineEnd>,
     fields: &mut Fields,
+    progress: &mut Progress,
 ) -> Result<Step> {
     if bytes.is_empty() {
         return Ok(Step::More);
     }
-    let mut at = 0;
-    let (mut raw, mut start) = (0, 0);
+    let is_plain = |byte: &u8| !matches!(byte, b'\n' | b'\r' | b'\\') && *byte != options.delimiter;
     loop {
+        let Progress { at, field_at, start, .. } = *progress;
         let ends_field = match bytes.get(at) {
             None if last => Some(0),
             None => return Ok(Step::More),
@@ -69,26 +70,28 @@ pub(super) fn step(
             Some(b'\\') => match escape(&bytes[at + 1..], last, &mut fields.bytes) {
                 None => return Ok(Step::More),
                 Some(length) => {
-                    at += 1 + length;
+                    progress.at += 1 + length;
                     continue;
                 }
             },
-            Some(byte) => {
-                fields.bytes.push(*byte);
-                at += 1;
+            Some(_) => {
+                let plain = &bytes[at..];
+                let plain = &plain[..plain.iter().position(|byte| !is_plain(byte)).unwrap_or(plain.len())];
+                fields.bytes.extend_from_slice(plain);
+                progress.at += plain.len();
                 continue;
             }
         };
-        let written = &bytes[raw..at];
-        if raw == 0 && ends_field.is_some() && written == b"\\." {
+        let written = &bytes[field_at..at];
+        if field_at == 0 && ends_field.is_some() && written == b"\\." {
             return Ok(Step::End);
         }
         fields.end(start, written == options.null.as_bytes());
         if let Some(length) = ends_field {
             return Ok(Step::Row(at + length));
         }
-        at += 1;
-        (raw, start) = (at, fields.bytes.len());
+        *progress =
+            Progress { at: at + 1, field_at: at + 1, start: fields.bytes.len(), ..Progress::default() };
     }
 }
 
@@ -96,7 +99,9 @@ pub(super) fn step(
 /// needed.
 fn escape(rest: &[u8], last: bool, out: &mut Vec<u8>) -> Option<usize> {
     let Some(&first) = rest.first() else {
-        out.push(b'\\');
+        if last {
+            out.push(b'\\');
+        }
         return last.then_some(0);
     };
     let digits = |most: usize, radix: u32, from: usize| {

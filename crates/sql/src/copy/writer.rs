@@ -80,23 +80,25 @@ impl Writer {
     }
 
     fn escaped(&self, text: &str, out: &mut Vec<u8>) {
-        for &byte in text.as_bytes() {
-            let escape = match byte {
-                8 => b'b',
-                12 => b'f',
-                b'\n' => b'n',
-                b'\r' => b'r',
-                b'\t' => b't',
-                11 => b'v',
-                b'\\' => b'\\',
-                other if other == self.options.delimiter => other,
-                other => {
-                    out.push(other);
-                    continue;
-                }
-            };
+        let escape = |byte: u8| match byte {
+            8 => Some(b'b'),
+            12 => Some(b'f'),
+            b'\n' => Some(b'n'),
+            b'\r' => Some(b'r'),
+            b'\t' => Some(b't'),
+            11 => Some(b'v'),
+            b'\\' => Some(b'\\'),
+            other => (other == self.options.delimiter).then_some(other),
+        };
+        let mut rest = text.as_bytes();
+        while let Some((at, escape)) =
+            rest.iter().enumerate().find_map(|(at, byte)| Some((at, escape(*byte)?)))
+        {
+            out.extend_from_slice(&rest[..at]);
             out.extend_from_slice(&[b'\\', escape]);
+            rest = &rest[at + 1..];
         }
+        out.extend_from_slice(rest);
     }
 
     fn quoted(&self, text: &str, force: bool, out: &mut Vec<u8>) {

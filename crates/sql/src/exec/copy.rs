@@ -1,5 +1,6 @@
 //! COPY: rows of a table or a query to a client, and back. The formats are `crate::copy`'s.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::ahead::Batch;
@@ -19,7 +20,7 @@ use crate::plan::relations_of;
 use crate::session::{CopyInput, Sink};
 use crate::tree::{Expr, Target};
 use crate::types::value::Value;
-use crate::types::{Type, Types, binary, text};
+use crate::types::{Type, Types, binary, oid, text};
 
 /// What a table's COPY FROM was bound to.
 struct Loader {
@@ -76,8 +77,7 @@ impl<S: Store> LocalSession<S> {
         let mut out = Vec::new();
         writer.begin(&mut out);
         if !out.is_empty() && !is_binary {
-            send(sink, foreign, &out)?;
-            out.clear();
+            send(sink, foreign, &mut out)?;
         }
         // The head of the binary format goes with the first row: readers count on it.
         let (count, waiting) = self.with_context(|ctx, path| {
@@ -86,17 +86,22 @@ impl<S: Store> LocalSession<S> {
             let mut count = 0u64;
             exec.run(&plan, &mut |row| {
                 count += 1;
-                let mut forms: Vec<Option<Vec<u8>>> = Vec::with_capacity(row.len());
+                let mut forms: Vec<Option<Cow<'_, [u8]>>> = Vec::with_capacity(row.len());
                 for (value, column) in row.iter().zip(columns) {
                     let ty = ctx.base_of(column.ty.oid);
                     forms.push(match value {
                         Value::Null => None,
+                        // Long values are these, as a rule: they are not copied.
+                        Value::Text(text) if !is_binary && matches!(ty, oid::TEXT | oid::VARCHAR) => {
+                            Some(Cow::Borrowed(text.as_bytes()))
+                        }
+                        Value::Bytea(bytes) if is_binary && ty == oid::BYTEA => Some(Cow::Borrowed(bytes)),
                         value if is_binary => {
                             let mut form = Vec::new();
                             binary::send(&ctx, ty, value, &mut form)?;
-                            Some(form)
+                            Some(Cow::Owned(form))
                         }
-                        value => Some(text::output(&ctx, ty, value)?.into_bytes()),
+                        value => Some(Cow::Owned(text::output(&ctx, ty, value)?.into_bytes())),
                     });
                 }
                 let fields = forms.iter().map(|form| match form {
@@ -105,9 +110,8 @@ impl<S: Store> LocalSession<S> {
                     Some(form) => Field::Text(std::str::from_utf8(form).expect("output is text")),
                 });
                 writer.row(&fields.collect::<Vec<_>>(), &mut out);
-                send(sink, foreign, &out)?;
+                send(sink, foreign, &mut out)?;
                 self.send(sink)?;
-                out.clear();
                 Ok(true)
             })?;
             Ok((count, exec.check_constraints(&|constraint| self.is_deferred(constraint))?))
@@ -115,7 +119,7 @@ impl<S: Store> LocalSession<S> {
         self.waiting.extend(waiting);
         writer.end(&mut out);
         if !out.is_empty() {
-            send(sink, foreign, &out)?;
+            send(sink, foreign, &mut out)?;
         }
         sink.copy_out_done()?;
         Ok(format!("COPY {count}"))
@@ -213,12 +217,15 @@ impl<S: Store> LocalSession<S> {
     }
 }
 
-/// Gives bytes of a COPY to the client, those of texts in its encoding if that is another one.
-fn send(sink: &mut dyn Sink, foreign: Option<&'static Encoding>, bytes: &[u8]) -> Result<()> {
-    match foreign {
-        None => sink.copy_bytes(bytes),
-        Some(encoding) => sink.copy_bytes(&encoding.write(encoding::text(bytes)?)?),
+/// Gives bytes of a COPY to the client, those of texts in its encoding if that is another one; there are none
+/// left then.
+fn send(sink: &mut dyn Sink, foreign: Option<&'static Encoding>, bytes: &mut Vec<u8>) -> Result<()> {
+    if let Some(encoding) = foreign
+        && let Cow::Owned(other) = encoding.write(encoding::text(bytes)?)?
+    {
+        *bytes = other;
     }
+    sink.copy_row(bytes)
 }
 
 /// The query whose rows are copied.

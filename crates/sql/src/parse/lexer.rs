@@ -48,6 +48,8 @@ pub(crate) const RANGE: char = 'r';
 
 const OPERATOR_CHARS: &[u8] = b"~!@#^&|`?+-*/%<>=";
 const IDENTIFIER_BYTES_MAX: usize = 63;
+/// Tokens that there is room for at first: a long text is long by its literals.
+const TOKENS_EXPECTED: usize = 1 << 12;
 
 /// Cuts the whole text; the last token is [`Tok::End`].
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, SqlError> {
@@ -58,7 +60,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, SqlError> {
 /// (`standard_conforming_strings` is off).
 pub(crate) fn tokens_as(text: &str, plain_escapes: bool) -> Result<Vec<Token>, SqlError> {
     let mut lexer = Lexer { text, bytes: text.as_bytes(), at: 0, plain_escapes };
-    let mut tokens = Vec::with_capacity(text.len() / 4 + 2);
+    let mut tokens = Vec::with_capacity((text.len() / 4 + 2).min(TOKENS_EXPECTED));
     loop {
         lexer.skip_blanks()?;
         let start = lexer.at;
@@ -319,9 +321,12 @@ impl Lexer<'_> {
                     }
                 }
                 b'\\' if escapes => self.escape(&mut value, start)?,
-                byte => {
-                    value.push(byte);
-                    self.at += 1;
+                _ => {
+                    let rest = &self.bytes[self.at..];
+                    let is_special = |byte: &u8| *byte == b'\'' || escapes && *byte == b'\\';
+                    let plain = rest.iter().position(is_special).unwrap_or(rest.len());
+                    value.extend_from_slice(&rest[..plain]);
+                    self.at += plain;
                 }
             }
         }

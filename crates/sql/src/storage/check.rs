@@ -7,6 +7,7 @@ use liger_engine::Key;
 
 use super::access::Access;
 use super::classes::Home;
+use super::row::wholes;
 use super::scan::Range;
 use super::table::{Computed, TableRows};
 use crate::error::Result;
@@ -52,7 +53,7 @@ pub(crate) fn check_table(
     check_edges(tx, &rows.home, &format!("table {name}"), wrong)?;
     let (mut damage, mut outside) = (Vec::new(), BTreeSet::new());
     let all = keys(tx, &rows.home, |key, body| match rows.layout.outside(body) {
-        Ok(found) => outside.extend(found.iter().map(|(_, at)| (Home::place_of(key), *at))),
+        Ok(found) => outside.extend(wholes(&found).into_iter().map(|at| (Home::place_of(key), at))),
         Err(error) => damage.push(format!("table {name}: {error}")),
     })?;
     wrong.append(&mut damage);

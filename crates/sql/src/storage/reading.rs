@@ -5,7 +5,7 @@ use liger_engine::Key;
 use super::access::Access;
 use super::classes::Home;
 use super::overflow;
-use super::row::{Found, Outside, damaged};
+use super::row::{Found, Outside, Reference, damaged, wholes};
 use super::table::{Row, TableRows};
 use crate::error::Result;
 use crate::types::value::Value;
@@ -61,11 +61,35 @@ impl TableRows {
             Found::Value(value) => values[column] = value,
             Found::Outside(reference) => outside.push((column, reference)),
         })?;
-        for (column, reference) in outside {
-            let home = self.overflow.as_ref().ok_or_else(|| damaged("a value that lies outside"))?;
-            let bytes = overflow::get(tx, home, Home::place_of(&key), reference)?;
-            values[column] = self.layout.value_of(column, &bytes)?;
-        }
+        self.read_outside(tx, Home::place_of(&key), &outside, &mut values)?;
         Ok(Row { key, values })
+    }
+
+    /// Reads what lies outside of a row.
+    fn read_outside(
+        &self,
+        tx: &mut dyn Access,
+        place: u16,
+        outside: &Outside,
+        values: &mut [Value],
+    ) -> Result<()> {
+        if outside.is_empty() {
+            return Ok(());
+        }
+        let home = self.overflow.as_ref().ok_or_else(|| damaged("a value that lies outside"))?;
+        for (column, reference) in outside.iter().filter(|(_, reference)| reference.tail.is_none()) {
+            let bytes = overflow::get(tx, home, place, *reference)?;
+            values[*column] = self.layout.value_of(*column, bytes)?;
+        }
+        let tail: Outside = outside.iter().copied().filter(|(_, at)| at.tail.is_some()).collect();
+        let Some(whole) = wholes(&tail).pop() else { return Ok(()) };
+        let bytes = overflow::get(tx, home, place, whole)?;
+        for (column, Reference { number, len, tail }) in tail {
+            let at = tail.unwrap_or_default() as usize;
+            let found = bytes.get(at..at + len as usize).filter(|_| number == whole.number);
+            let found = found.ok_or_else(|| damaged("the place of a value"))?;
+            values[column] = self.layout.value_of(column, found.into())?;
+        }
+        Ok(())
     }
 }

@@ -1,11 +1,11 @@
 //! Bodies of SQL rows: the values of a table's columns in a slot of fixed size.
 //!
 //! ```text
-//! 0 format u8 = 1 | 1 flags u8 (1: some value lies outside) | 2 columns u16
+//! 0 format u8 = 1; 2 if the row has a tail | 1 flags u8 (1: some value lies outside) | 2 columns u16
 //! 4 NULL bits, 1 per column | fixed values, in order | ends of variable values, u16 each | these values
 //!
 //! end of a variable value: bits 0-14 offset behind it, from the first one's start; bit 15: it lies outside,
-//!     and here is where: number u64, bytes u32
+//!     and here is where (row/outside.rs)
 //! (all numbers little-endian)
 //! ```
 //!
@@ -17,12 +17,20 @@
 //! 3. What does not fit is put outside, the longest values first; see overflow.rs.
 //! 4. Damaged bytes are an error (XX001), never a panic.
 
+mod outside;
+
+use std::borrow::Cow;
 use std::sync::Arc;
+
+use liger_fabric::shared_text;
+use outside::{Variable, move_out};
 
 use super::codec;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::oid;
 use crate::types::value::{EnumLabel, Interval, Value};
+
+pub use outside::{MovedOut, Outside, REFERENCE_BYTES, Reference, wholes};
 
 /// How a column's values are kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,17 +128,30 @@ impl Stored {
             }
             (Stored::Uuid, Value::Uuid(bytes)) => out.extend_from_slice(&bytes[..]),
             (Stored::Enum(_), Value::Enum(label)) => out.extend_from_slice(&label.order.to_le_bytes()),
-            (Stored::Text, Value::Text(text)) | (Stored::Json, Value::Json(text)) => {
-                out.extend_from_slice(text.as_bytes());
-            }
-            (Stored::Bytea, Value::Bytea(bytes)) => out.extend_from_slice(bytes),
-            (Stored::Tagged, value) => codec::write(value, out)?,
-            (stored, value) => {
-                let what = format!("a column of {stored:?} was given {value:?}");
-                return Err(SqlError::new(SqlState::INTERNAL_ERROR, what));
-            }
+            (_, value) => out.extend_from_slice(&self.variable_bytes(value)?),
         }
         Ok(())
+    }
+
+    /// The bytes of a value of a variable length that is not NULL: those that it has, where these are them.
+    fn variable_bytes<'v>(&self, value: &'v Value) -> Result<Cow<'v, [u8]>> {
+        Ok(match (self, value) {
+            (Stored::Text, Value::Text(text)) | (Stored::Json, Value::Json(text)) => {
+                Cow::Borrowed(text.as_bytes())
+            }
+            (Stored::Bytea, Value::Bytea(bytes)) => Cow::Borrowed(bytes),
+            (Stored::Tagged, value) => {
+                let mut bytes = Vec::new();
+                codec::write(value, &mut bytes)?;
+                Cow::Owned(bytes)
+            }
+            (stored, value) => {
+                let shown = format!("{value:?}");
+                let shown = &shown[..shown.floor_char_boundary(100)];
+                let what = format!("a column of {stored:?} was given {shown}");
+                return Err(SqlError::new(SqlState::INTERNAL_ERROR, what));
+            }
+        })
     }
 
     /// The value of these bytes.
@@ -181,21 +202,11 @@ pub(crate) fn damaged(what: &str) -> SqlError {
 }
 
 const FORMAT: u8 = 1;
+/// Of rows with a tail, which older programs did not know.
+const FORMAT_WITH_TAIL: u8 = 2;
 const FLAG_OUTSIDE: u8 = 1;
 const HEAD: usize = 4;
 const OUTSIDE: u16 = 1 << 15;
-/// Bytes of a reference to a value that lies outside.
-pub const REFERENCE_BYTES: usize = 12;
-
-/// Where a value lies that is not in its row.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Reference {
-    /// Its number.
-    pub number: u64,
-    /// Its bytes.
-    pub len: u32,
-}
-
 /// Where the columns of rows lie that were written with so many of them.
 #[derive(Clone, Copy, Debug)]
 struct Written {
@@ -206,9 +217,6 @@ struct Written {
     /// How many variable ones there are.
     variable: usize,
 }
-
-/// Values of a row that lie outside, by column.
-pub type Outside = Vec<(usize, Reference)>;
 
 /// The columns of a table, as bodies hold them.
 #[derive(Clone, Debug)]
@@ -233,11 +241,11 @@ pub enum Found {
 
 /// A body, and what did not fit it.
 #[derive(Clone, Debug, Default)]
-pub struct Encoded {
+pub struct Encoded<'v> {
     /// The body; what is behind it in the slot means nothing.
     pub body: Vec<u8>,
-    /// Columns whose values lie outside, with their bytes; their references are still to be filled in.
-    pub outside: Vec<(usize, Vec<u8>)>,
+    /// What lies outside; references to it are still to be filled in.
+    pub outside: MovedOut<'v>,
 }
 
 /// Bytes of a body that are to be others.
@@ -312,20 +320,26 @@ impl RowLayout {
         self.now().ends + 2 * self.now().variable
     }
 
-    /// The bytes of one value that is not NULL.
+    /// The bytes of one value of a variable length that is not NULL.
     ///
     /// # Errors
     /// If it is not of the column's type.
-    pub fn value_bytes(&self, column: usize, value: &Value, out: &mut Vec<u8>) -> Result<()> {
-        self.stored[column].write(value, out)
+    pub fn value_bytes<'v>(&self, column: usize, value: &'v Value) -> Result<Cow<'v, [u8]>> {
+        self.stored[column].variable_bytes(value)
     }
 
     /// The value of bytes that lay outside.
     ///
     /// # Errors
     /// If they are damaged.
-    pub fn value_of(&self, column: usize, bytes: &[u8]) -> Result<Value> {
-        self.stored[column].read(bytes)
+    pub fn value_of(&self, column: usize, bytes: Arc<[u8]>) -> Result<Value> {
+        let text = |bytes| shared_text(bytes).map_err(|_| damaged("a text"));
+        match self.stored[column] {
+            Stored::Text => Ok(Value::Text(text(bytes)?)),
+            Stored::Json => Ok(Value::Json(text(bytes)?)),
+            Stored::Bytea => Ok(Value::Bytea(bytes)),
+            ref stored => stored.read(&bytes),
+        }
     }
 
     /// The body of a row of these values, in a slot of `slot` bytes. `keep` says where the value of a column
@@ -333,12 +347,12 @@ impl RowLayout {
     ///
     /// # Errors
     /// If a value is not of its column's type, or the row is too long even with all values outside.
-    pub fn encode(
+    pub fn encode<'v>(
         &self,
-        values: &[Value],
+        values: &'v [Value],
         slot: usize,
         keep: impl Fn(usize) -> Option<Reference>,
-    ) -> Result<Encoded> {
+    ) -> Result<Encoded<'v>> {
         assert_eq!(values.len(), self.stored.len(), "a value for every column");
         let mut body = vec![FORMAT, 0];
         body.extend_from_slice(&(values.len() as u16).to_le_bytes());
@@ -348,57 +362,32 @@ impl RowLayout {
             if value.is_null() {
                 body[HEAD + column / 8] |= 1 << (column % 8);
             }
-            match (stored.fixed(), value) {
-                (Some(len), Value::Null) => body.resize(body.len() + len, 0),
-                (Some(_), value) => stored.write(value, &mut body)?,
-                (None, Value::Null) => variable.push((column, Vec::new(), false)),
-                (None, value) => {
-                    let mut bytes = Vec::new();
-                    stored.write(value, &mut bytes)?;
-                    variable.push((column, bytes, false));
+            let bytes = match (stored.fixed(), value) {
+                (Some(len), Value::Null) => {
+                    body.resize(body.len() + len, 0);
+                    continue;
                 }
-            }
+                (Some(_), value) => {
+                    stored.write(value, &mut body)?;
+                    continue;
+                }
+                (None, Value::Null) => Cow::Borrowed(&[][..]),
+                (None, value) => stored.variable_bytes(value)?,
+            };
+            variable.push(Variable { column, bytes, is_outside: false });
         }
-        let outside = self.move_out(&mut variable, body.len(), slot, keep)?;
-        body[1] = if variable.iter().any(|value| value.2) { FLAG_OUTSIDE } else { 0 };
+        let outside = move_out(&mut variable, body.len(), slot, keep)?;
+        body[0] = if outside.tail.is_empty() { FORMAT } else { FORMAT_WITH_TAIL };
+        body[1] = if variable.iter().any(|value| value.is_outside) { FLAG_OUTSIDE } else { 0 };
         let mut end = 0;
-        for (_, bytes, is_outside) in &variable {
-            end += bytes.len();
-            let mark = if *is_outside { OUTSIDE } else { 0 };
+        for value in &variable {
+            end += value.bytes.len();
+            let mark = if value.is_outside { OUTSIDE } else { 0 };
             body.extend_from_slice(&(end as u16 | mark).to_le_bytes());
         }
-        variable.iter().for_each(|(_, bytes, _)| body.extend_from_slice(bytes));
+        variable.iter().for_each(|value| body.extend_from_slice(&value.bytes));
         debug_assert!(body.len() <= slot);
         Ok(Encoded { body, outside })
-    }
-
-    /// Puts the longest values outside until the rest fits the slot. What is left of one is its reference.
-    fn move_out(
-        &self,
-        variable: &mut [(usize, Vec<u8>, bool)],
-        head: usize,
-        slot: usize,
-        keep: impl Fn(usize) -> Option<Reference>,
-    ) -> Result<Vec<(usize, Vec<u8>)>> {
-        let mut outside = Vec::new();
-        loop {
-            let bytes: usize = variable.iter().map(|value| 2 + value.1.len()).sum();
-            if head + bytes <= slot {
-                return Ok(outside);
-            }
-            let movable = variable.iter_mut().filter(|v| !v.2 && v.1.len() > REFERENCE_BYTES);
-            let Some((column, bytes, is_outside)) = movable.max_by_key(|value| value.1.len()) else {
-                let message = format!("row is too big: size {}, maximum size {slot}", head + bytes);
-                return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
-            };
-            *is_outside = true;
-            let kept = keep(*column).filter(|kept| kept.len as usize == bytes.len());
-            let reference = kept.map_or([0; REFERENCE_BYTES], Reference::to_bytes);
-            let value = std::mem::replace(bytes, reference.to_vec());
-            if kept.is_none() {
-                outside.push((*column, value));
-            }
-        }
     }
 
     /// Fills in where the value of a column lies that [`RowLayout::encode`] has put outside.
@@ -513,7 +502,7 @@ impl RowLayout {
     /// With how many columns the body was written.
     fn columns_in(&self, body: &[u8]) -> Result<usize> {
         let columns = usize::from(u16::from_le_bytes(array(body, 2)?));
-        if body[0] != FORMAT || columns > self.stored.len() {
+        if !matches!(body[0], FORMAT | FORMAT_WITH_TAIL) || columns > self.stored.len() {
             return Err(damaged("its head"));
         }
         Ok(columns)
@@ -531,20 +520,6 @@ impl RowLayout {
             return Err(damaged("a value's place"));
         }
         Ok((start, end, outside))
-    }
-}
-
-impl Reference {
-    fn to_bytes(self) -> [u8; REFERENCE_BYTES] {
-        let mut bytes = [0; REFERENCE_BYTES];
-        bytes[..8].copy_from_slice(&self.number.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.len.to_le_bytes());
-        bytes
-    }
-
-    fn from_bytes(bytes: [u8; REFERENCE_BYTES]) -> Reference {
-        let number = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
-        Reference { number, len: u32::from_le_bytes(bytes[8..].try_into().expect("4 bytes")) }
     }
 }
 

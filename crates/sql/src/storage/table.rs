@@ -28,7 +28,7 @@ use super::index::{Entry, IndexRows, hashed_place};
 use super::key::{KeyColumn, fit};
 use super::numbers::Numbers;
 use super::overflow;
-use super::row::{Encoded, RowLayout, damaged, differences};
+use super::row::{Encoded, MovedOut, Reference, RowLayout, damaged, differences, wholes};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::quote_ident;
 use crate::types::Oid;
@@ -334,15 +334,29 @@ impl TableRows {
         tx: &mut dyn Access,
         numbers: &Numbers,
         place: u16,
-        mut encoded: Encoded,
+        mut encoded: Encoded<'_>,
     ) -> Result<Vec<u8>> {
-        for (column, bytes) in std::mem::take(&mut encoded.outside) {
-            let home = self.overflow.as_ref().ok_or_else(|| {
-                let message = format!("row is too big: maximum size {}", self.home.size.body);
-                SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
-            })?;
+        let MovedOut { alone, tail } = std::mem::take(&mut encoded.outside);
+        if alone.is_empty() && tail.is_empty() {
+            return Ok(encoded.body);
+        }
+        let home = self.overflow.as_ref().ok_or_else(|| {
+            let message = format!("row is too big: maximum size {}", self.home.size.body);
+            SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+        })?;
+        for (column, bytes) in alone {
             let reference = overflow::put(tx, home, place, numbers.take(), &bytes)?;
             self.layout.refer(&mut encoded.body, column, reference);
+        }
+        if !tail.is_empty() {
+            let together: Vec<u8> = tail.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
+            let whole = overflow::put(tx, home, place, numbers.take(), &together)?;
+            let mut at = 0;
+            for (column, bytes) in tail {
+                let reference = Reference { len: bytes.len() as u32, tail: Some(at), ..whole };
+                self.layout.refer(&mut encoded.body, column, reference);
+                at += reference.len;
+            }
         }
         Ok(encoded.body)
     }
@@ -439,10 +453,8 @@ impl TableRows {
         }
         let outside = self.layout.outside(&before[at..])?;
         let same = |column: usize| {
-            let (mut was, mut is) = (Vec::new(), Vec::new());
-            let written = self.layout.value_bytes(column, &old[column], &mut was).is_ok()
-                && self.layout.value_bytes(column, &values[column], &mut is).is_ok();
-            written && was == is
+            let bytes = |of| self.layout.value_bytes(column, of);
+            matches!((bytes(&old[column]), bytes(&values[column])), (Ok(was), Ok(is)) if was == is)
         };
         let keep = |column: usize| {
             let found = outside.iter().find(|(there, _)| *there == column);
@@ -452,9 +464,9 @@ impl TableRows {
         let place = Home::place_of(key);
         let body = self.put_outside(tx, numbers, place, encoded)?;
         self.patch(tx, key, &body)?;
-        let kept = self.layout.outside(&body)?;
-        let gone = outside.iter().filter(|(_, reference)| !kept.iter().any(|(_, kept)| kept == reference));
-        gone.into_iter().try_for_each(|(_, reference)| overflow::remove(tx, home, place, *reference))
+        let kept = wholes(&self.layout.outside(&body)?);
+        let gone = wholes(&outside).into_iter().filter(|whole| !kept.contains(whole));
+        gone.into_iter().try_for_each(|whole| overflow::remove(tx, home, place, whole))
     }
 
     /// Removes a row, whose values are `old`, and its entries.
@@ -485,7 +497,7 @@ impl TableRows {
                 self.remove_entry(tx, index, &entry)?;
             }
         }
-        for (_, reference) in outside? {
+        for reference in wholes(&outside?) {
             let home = self.overflow.as_ref().expect("looked at only if there is one");
             overflow::remove(tx, home, Home::place_of(key), reference)?;
         }

@@ -32,10 +32,30 @@ pub(crate) fn parse(text: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Appends the bytes of the pairs of digits that the text begins with; how many bytes of it they are.
+fn decode_pairs(text: &[u8], bytes: &mut Vec<u8>) -> Result<usize> {
+    let before = bytes.len();
+    for pair in text.chunks_exact(2) {
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let (Some(high), Some(low)) = (digit(pair[0]), digit(pair[1])) else { break };
+        stop::check_at(bytes.len())?;
+        bytes.push((high << 4 | low) as u8);
+    }
+    Ok(2 * (bytes.len() - before))
+}
+
+/// Appends the hexadecimal digits of bytes.
+pub(crate) fn write_hex(bytes: &[u8], to: &mut String) {
+    let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
+    to.reserve(2 * bytes.len());
+    bytes.iter().for_each(|byte| to.extend([digit(byte >> 4), digit(byte & 15)]));
+}
+
 /// Bytes from hexadecimal digits; blanks between pairs do not matter.
 pub(crate) fn decode_hex(text: &str) -> Result<Vec<u8>> {
     let unreadable = |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
     let mut bytes = Vec::with_capacity(text.len() / 2);
+    let text = &text[decode_pairs(text.as_bytes(), &mut bytes)?..];
     let mut chars = text.chars();
     while let Some(first) = chars.next() {
         if matches!(first, ' ' | '\n' | '\t' | '\r') {

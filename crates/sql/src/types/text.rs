@@ -421,8 +421,7 @@ fn write_float(float: f64, width: Width, extra_digits: i32, to: &mut String) {
 fn write_bytea(bytes: &[u8], escapes: bool, to: &mut String) {
     if !escapes {
         to.push_str("\\x");
-        bytes.iter().for_each(|byte| write!(to, "{byte:02x}").expect("a string takes it"));
-        return;
+        return bytea::write_hex(bytes, to);
     }
     for byte in bytes {
         match byte {

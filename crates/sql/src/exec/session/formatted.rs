@@ -51,6 +51,10 @@ impl Sink for Formatted<'_> {
         self.sink.copy_bytes(bytes)
     }
 
+    fn copy_row(&mut self, row: &mut Vec<u8>) -> Result<()> {
+        self.sink.copy_row(row)
+    }
+
     fn copy_out_done(&mut self) -> Result<()> {
         self.sink.copy_out_done()
     }

@@ -7,6 +7,7 @@ use super::{bytea, invalid_parameter, scalar, text};
 use crate::encoding::{self, Encoding, convert};
 use crate::error::{Result, SqlError};
 use crate::func::registry::Body;
+use crate::types::bytea::write_hex;
 use crate::types::value::Value;
 
 pub(super) fn find(source: &str) -> Option<Body> {
@@ -45,7 +46,9 @@ fn charset(name: &str, side: &str) -> Result<&'static Encoding> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut digits = String::new();
+    write_hex(bytes, &mut digits);
+    digits
 }
 
 #[cold]

@@ -108,13 +108,26 @@ fn the_longest_values_move_out_first() {
     let mut values = row(&"t".repeat(300), 3);
     values[5] = Value::bytea(vec![5; 40]);
     let encoded = layout.encode(&values, 128, |_| None).expect("the rest fits");
-    assert_eq!(encoded.outside.iter().map(|out| (out.0, out.1.len())).collect::<Vec<_>>(), [(1, 300)]);
+    let lengths = |moved: &[(usize, Cow<'_, [u8]>)]| -> Vec<(usize, usize)> {
+        moved.iter().map(|(column, bytes)| (*column, bytes.len())).collect()
+    };
+    assert_eq!(lengths(&encoded.outside.tail), [(1, 300)]);
+    assert!(encoded.outside.alone.is_empty(), "it is short");
     let mut body = encoded.body;
-    let reference = Reference { number: 77, len: 300 };
+    let reference = Reference { number: 77, len: 300, tail: Some(0) };
     layout.refer(&mut body, 1, reference);
     assert_eq!(layout.outside(&body).expect("a sound body"), [(1, reference)]);
+    let again = layout.encode(&values, 128, |column| (column == 1).then_some(reference)).expect("it fits");
+    assert_eq!(lengths(&again.outside.tail), [(1, 300)], "a tail is written anew");
+    values[1] = Value::text("t".repeat(3000));
+    let encoded = layout.encode(&values, 128, |_| None).expect("the rest fits");
+    assert_eq!((lengths(&encoded.outside.alone), encoded.outside.tail.len()), (vec![(1, 3000)], 0));
+    let mut body = encoded.body;
+    let reference = Reference { number: 77, len: 3000, tail: None };
+    layout.refer(&mut body, 1, reference);
     let kept = layout.encode(&values, 128, |column| (column == 1).then_some(reference)).expect("it fits");
-    assert!(kept.outside.is_empty() && kept.body == body, "what has not changed stays where it is");
+    let moved = kept.outside;
+    assert!(moved.alone.is_empty() && moved.tail.is_empty() && kept.body == body, "it stays where it is");
     let refused = layout.encode(&values, 50, |_| None).expect_err("not even all outside");
     assert_eq!(refused.state, SqlState::PROGRAM_LIMIT_EXCEEDED);
 }
