@@ -9,7 +9,7 @@ use liger_engine::row::Budget;
 use liger_engine::{Catalog, TableSchema};
 use liger_fabric::shadow::ShadowConfig;
 use liger_pod::plan::cells_per_word;
-use liger_sql::storage::classes::Classes;
+use liger_sql::storage::classes::{Classes, Family};
 use liger_workload::benchmark::{Benchmark, Shareable, Verdict};
 use liger_workload::ledger::{self, Book};
 use liger_workload::snapshot::{Acknowledged, Snapshot};
@@ -149,6 +149,9 @@ pub struct Sql {
     pub partitions: u16,
     /// Where clients find host 0; the others are behind it.
     pub port: u16,
+    /// Which lengths rows can have.
+    #[serde(default)]
+    pub classes: Family,
 }
 
 /// What a new pod is to hold.
@@ -262,7 +265,7 @@ impl Job {
     pub fn schemas(&self) -> Vec<TableSchema> {
         match (self.book, self.sql) {
             (Some(_), _) => ledger::schema::schemas(),
-            (None, Some(_)) => Classes::schemas(),
+            (None, Some(sql)) => Classes::schemas_of_family(sql.classes),
             (None, None) => on_bench!(&self.bench, benchmark => benchmark.schemas()),
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use liger_engine::recovery::checkpointer::REPLAY_BYTES;
 use liger_engine::recovery::salvage::Dead;
+use liger_sql::storage::classes::Family;
 use liger_workload::benchmark::Benchmark;
 use liger_workload::ledger::Book;
 use liger_workload::tpcc::Scale;
@@ -282,7 +283,7 @@ pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
         Tables::Sql => {
             arguments.telling.check(arguments.port, hosts)?;
             let partitions = u16::from(hosts) * SQL_PARTITIONS;
-            Holds::Sql(Sql { partitions, port: arguments.port })
+            Holds::Sql(Sql { partitions, port: arguments.port, classes: Family::Fine })
         }
         Tables::Ledger => Holds::Ledger(arguments.ledger.book(hosts, workers, arguments.shape.seed)?),
         Tables::Tpcc => {

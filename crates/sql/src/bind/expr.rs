@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::scope::{ExprKind, ScopeColumn};
+use super::select::check_entries;
 use super::{Binder, Collation, Meant, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
@@ -299,6 +300,7 @@ impl Binder<'_> {
                 }
             }
         }
+        check_entries("ROW expressions", typed.len()).map_err(|error| error.at(pos + 1))?;
         let names: Arc<[Arc<str>]> = (1..=typed.len()).map(|n| Arc::from(format!("f{n}"))).collect();
         let types: Arc<[Oid]> = typed.iter().map(|t| t.ty.oid).collect();
         let values = typed.into_iter().map(|t| t.expr).collect();

@@ -1,6 +1,7 @@
 //! SELECT, VALUES, set operations, WITH.
 use super::aggregate::sort_key;
 use super::scope::{CteName, ExprKind};
+use super::select::check_entries;
 use super::{Binder, Collation, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::{self, Kind, SetKind, SortBy};
@@ -95,6 +96,7 @@ impl Binder<'_> {
         scope.ctes = ctes.to_vec();
         scope.place = ExprKind::Values;
         let width = rows[0].len();
+        check_entries("target lists", width)?;
         let mut columns: Vec<Vec<Typed>> = vec![Vec::new(); width];
         for row in rows {
             if row.len() != width {

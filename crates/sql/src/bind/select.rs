@@ -16,6 +16,18 @@ struct Output {
     origin: (Oid, i16),
 }
 
+/// Entries that the rows of a query can have, as in PostgreSQL.
+const ENTRIES_MAX: usize = 1664;
+
+/// Refuses lists of more entries than there can be.
+pub(super) fn check_entries(what: &str, entries: usize) -> Result<()> {
+    if entries <= ENTRIES_MAX {
+        return Ok(());
+    }
+    let message = format!("{what} can have at most {ENTRIES_MAX} entries");
+    Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, message))
+}
+
 impl Binder<'_> {
     pub(super) fn select(
         &self,
@@ -43,6 +55,7 @@ impl Binder<'_> {
         let order = self.order(&mut scope, &query.order_by, &mut outputs, visible, &ast.distinct)?;
         let (sets, written) = items?;
         let distinct = self.distinct_on(&mut scope, &ast.distinct, &mut outputs, visible, &order)?;
+        check_entries("target lists", outputs.len())?;
         let aggregates = scope.aggregates.take().into_iter().map(|(call, _)| call).collect();
         let grouping = grouped || scope.grouping.get() || having.is_some();
         let group = grouping.then_some(Group { keys, sets, written, aggregates });
@@ -200,6 +213,7 @@ impl Binder<'_> {
             columns.push(OutColumn { name, ty, table, attribute, fields: None, collation });
             exprs.push(typed.expr);
         }
+        check_entries("target lists", exprs.len())?;
         Ok(Some(crate::tree::Returning { targets: exprs, columns }))
     }
 

@@ -9,7 +9,7 @@ use super::Catalog;
 use super::change::NewTable;
 use super::object::{Column, IndexColumn, Indexed, Table, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
-use crate::storage::classes::{BODY_MAX, ClassSize, Classes};
+use crate::storage::classes::{ClassSize, Classes};
 use crate::storage::key::KeyWidth;
 use crate::storage::overflow;
 use crate::storage::row::{REFERENCE_BYTES, RowLayout, Stored};
@@ -26,6 +26,13 @@ pub struct Sizes {
 
 /// Bytes that rows have to spare for columns that a table gets later.
 const SPARE_BYTES: usize = 16;
+
+/// Bytes that rows get at most for what their values usually take: beyond a page of PostgreSQL there is only
+/// what they cannot do without.
+const USUAL_MAX: usize = 8192;
+
+/// Columns of a variable length that may all be long: of more, some are short.
+const LONG_COLUMNS: usize = 8;
 
 /// Bytes of a hidden row number.
 pub const NUMBER_BYTES: usize = 8;
@@ -55,12 +62,17 @@ pub fn of_table(catalog: &Catalog, new: &NewTable, key: &[u16]) -> Result<Sizes>
     let least = layout.least_bytes();
     let asked = new.options.iter().find(|option| option.0 == "row_bytes").and_then(|o| o.1.parse().ok());
     let fits = asked.unwrap_or_else(|| {
-        let usual = variable.iter().map(|n| usual(base_type(catalog, &new.columns[*n]))).sum::<usize>();
-        (least + usual + SPARE_BYTES).min(2048)
+        let usual = variable.iter().enumerate().map(|(at, n)| {
+            let usual = usual(base_type(catalog, &new.columns[*n]));
+            if at < LONG_COLUMNS { usual } else { usual / 2 }
+        });
+        let usual: usize = usual.sum();
+        (least + usual + SPARE_BYTES).min(USUAL_MAX)
     });
     let body = fits.max(least + variable.len() * REFERENCE_BYTES);
-    if body > BODY_MAX {
-        let message = format!("row is too big: size {body}, maximum size {BODY_MAX}");
+    let most = catalog.classes().body_max();
+    if body > most {
+        let message = format!("row is too big: size {body}, maximum size {most}");
         return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
     }
     let mut width = if key.is_empty() { NUMBER_BYTES } else { 0 };

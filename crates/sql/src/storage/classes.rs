@@ -26,15 +26,38 @@ use crate::error::{Result, SqlError, SqlState};
 
 /// Widths of keys, in words; the first word is the object's and the place's.
 pub const WIDTHS: [u8; 5] = [2, 3, 4, 6, 8];
-/// Bytes of bodies: steps of a third to a half, so that at most that much of a row is empty. Every class
-/// costs a root of a shared index in every partition (docs/sql-storage.md has the figures).
-pub const BODIES: [u16; 16] =
+/// Bytes of bodies: steps of a fifth to a third, so that at most that much of a row is empty; beyond a page
+/// of PostgreSQL, for tables of very many columns, of a half. Every class costs a root of a shared index in
+/// every partition, and some 50 KiB of memory of the host that has it.
+pub const BODIES: [u16; 29] = [
+    16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536, 2048,
+    2560, 3072, 4096, 5120, 6144, 8192, 16384, 32752,
+];
+/// Those of pods that were made before there were so many.
+const COARSE_BODIES: [u16; 16] =
     [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192];
-
-/// The greatest body.
-pub const BODY_MAX: usize = BODIES[BODIES.len() - 1] as usize;
 /// The most bytes of a key behind the first word.
 pub const KEY_MAX: usize = 8 * (WIDTHS[WIDTHS.len() - 1] as usize - 1);
+
+/// Which classes a pod was made with: it keeps them for as long as it lasts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// Sixteen bodies, up to 8 KiB: what pods have that do not say.
+    #[default]
+    Coarse,
+    /// [`BODIES`]: what new pods get.
+    Fine,
+}
+
+impl Family {
+    fn bodies(self) -> &'static [u16] {
+        match self {
+            Family::Coarse => &COARSE_BODIES,
+            Family::Fine => &BODIES,
+        }
+    }
+}
 
 /// Number of an object: a table, an index, a sequence, a part of the catalog. It is also the object's oid.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -98,9 +121,14 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// The engine's tables that a pod with SQL has.
+    /// The engine's tables that a new pod with SQL has.
     pub fn schemas() -> Vec<TableSchema> {
-        Self::schemas_of(&Self::all_sizes().collect::<Vec<_>>())
+        Self::schemas_of_family(Family::Fine)
+    }
+
+    /// The engine's tables of a pod that was made with these classes.
+    pub fn schemas_of_family(family: Family) -> Vec<TableSchema> {
+        Self::schemas_of(&Self::sizes_of(family).collect::<Vec<_>>())
     }
 
     /// The engine's tables of these classes only: for small pods of tests.
@@ -110,7 +138,17 @@ impl Classes {
 
     /// All sizes that there are.
     pub fn all_sizes() -> impl Iterator<Item = ClassSize> {
-        WIDTHS.into_iter().flat_map(|words| BODIES.into_iter().map(move |body| ClassSize { words, body }))
+        Self::sizes_of(Family::Fine)
+    }
+
+    fn sizes_of(family: Family) -> impl Iterator<Item = ClassSize> {
+        let size = |words, body: &u16| ClassSize { words, body: *body };
+        WIDTHS.into_iter().flat_map(move |words| family.bodies().iter().map(move |body| size(words, body)))
+    }
+
+    /// The greatest body.
+    pub fn body_max(&self) -> usize {
+        self.classes.iter().map(|class| usize::from(class.0.body)).max().unwrap_or(0)
     }
 
     /// The classes that a pod has; empty if it was made without SQL.
@@ -309,9 +347,20 @@ mod tests {
     fn the_smallest_class_that_fits_is_chosen() {
         let (_, classes) = classes();
         assert_eq!(classes.choose(8, 16), Some(ClassSize { words: 2, body: 16 }));
-        assert_eq!(classes.choose(9, 17), Some(ClassSize { words: 3, body: 32 }));
-        assert_eq!(classes.choose(1000, 5000), Some(ClassSize { words: 8, body: 8192 }));
-        assert_eq!(classes.choose(8, 9000), None);
+        assert_eq!(classes.choose(9, 17), Some(ClassSize { words: 3, body: 24 }));
+        assert_eq!(classes.choose(1000, 5000), Some(ClassSize { words: 8, body: 5120 }));
+        assert_eq!(classes.choose(8, 32_753), None);
+        assert_eq!(classes.body_max(), 32_752);
+    }
+
+    #[test]
+    fn a_pod_keeps_the_classes_that_it_was_made_with() {
+        let catalog = Catalog::new(&Classes::schemas_of_family(Family::Coarse)).expect("they are right");
+        let classes = Classes::of(&catalog);
+        assert_eq!(classes.len(), WIDTHS.len() * COARSE_BODIES.len(), "there are all of them still");
+        assert_eq!(classes.choose(8, 17), Some(ClassSize { words: 2, body: 32 }));
+        assert_eq!((classes.body_max(), classes.choose(8, 8193)), (8192, None));
+        assert!(BODIES.is_sorted_by(|a, b| a < b && 2 * a >= *b), "no more than half of a row is empty");
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::exec::system_tables::operator_classes::named_class;
 use crate::parse::ast::{self};
 use crate::types::{Oid, oid};
 
+/// Columns that an index can have, as in PostgreSQL; those that it only includes count.
+const COLUMNS_MAX: usize = 32;
+
 impl<S: Store> LocalSession<S> {
     /// Makes an index over a table of the catalog and fills it.
     pub(super) fn new_index(
@@ -83,6 +86,10 @@ impl<S: Store> LocalSession<S> {
         self.must_own(&Object::Table((*table).clone()))?;
         self.refuse_waiting(&Object::Table((*table).clone()), "CREATE INDEX")?;
         check_storing(&ast.method, &ast.storing)?;
+        if ast.columns.len() + ast.include.len() > COLUMNS_MAX {
+            let message = format!("cannot use more than {COLUMNS_MAX} columns in an index");
+            return Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, message));
+        }
         let mut parts = Vec::new();
         let mut shown = Vec::new();
         for column in &ast.columns {

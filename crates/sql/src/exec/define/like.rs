@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::table::{duplicate_column, joined};
+use super::table::{check_columns, duplicate_column, joined};
 use crate::catalog::object::{Column, Constraint, Identity, Index, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
@@ -70,6 +70,7 @@ impl<S: Store> LocalSession<S> {
             if including("generated") {
                 copy.generated = column.generated.clone();
             }
+            check_columns(table.columns.len() + 1)?;
             table.columns.push(copy);
         }
         if including("constraints") {

@@ -100,6 +100,18 @@ pub(super) fn duplicate_column(name: &str) -> SqlError {
     SqlError::new(SqlState::DUPLICATE_COLUMN, format!("column \"{name}\" specified more than once"))
 }
 
+/// Columns that a relation can have, as in PostgreSQL; those that were dropped count.
+const COLUMNS_MAX: usize = 1600;
+
+/// Refuses relations of more columns than there can be.
+pub(super) fn check_columns(columns: usize) -> Result<()> {
+    if columns <= COLUMNS_MAX {
+        return Ok(());
+    }
+    let message = format!("tables can have at most {COLUMNS_MAX} columns");
+    Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, message))
+}
+
 impl<S: Store> LocalSession<S> {
     /// A table without columns.
     pub(super) fn empty_table(&self, schema: Oid, name: &str) -> Result<Table> {
@@ -214,6 +226,7 @@ impl<S: Store> LocalSession<S> {
             let message = format!("column \"{name}\" has pseudo-type {shown}");
             return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
         }
+        check_columns(table.columns.len() + 1)?;
         let mut column = Column::new(name, ty);
         column.collation = collation;
         let at = table.columns.len() as u16;
@@ -393,6 +406,7 @@ impl<S: Store> LocalSession<S> {
             let message = "too many column names were specified";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
         }
+        check_columns(columns.len())?;
         let mut table = self.empty_table(schema, name)?;
         for (at, column) in columns.iter().enumerate() {
             let name = names.get(at).map_or(&column.name, |name| &name.text);

@@ -1,5 +1,6 @@
 //! CREATE VIEW. A view is kept as the text of its query, which is bound again wherever it is used.
 use super::storing::check_options;
+use super::table::check_columns;
 use crate::bind::Binder;
 use crate::catalog::object::{Column, Expression, Object, View};
 use crate::error::{Result, SqlError, SqlState};
@@ -25,6 +26,7 @@ impl<S: Store> LocalSession<S> {
         let columns = self.with_names(|binder| {
             binder.query(None, false, query).map(|bound| Binder::output_columns(&bound))
         })?;
+        check_columns(columns.len())?;
         let kept = self.lasting_query(text)?;
         let mut made: Vec<Column> = columns.iter().map(|(name, ty)| Column::new(name, *ty)).collect();
         if options.iter().any(|(name, _)| name == "check_option") {
