@@ -28,7 +28,7 @@ const STATE: usize = 96;
 pub(super) struct Running<'p> {
     state: Box<dyn Accumulator>,
     /// Rows that wait for their order: sort values, arguments.
-    waiting: Option<Sorter<'p>>,
+    waiting: Option<Box<Sorter<'p>>>,
 }
 
 impl<'p> Exec<'p> {
@@ -48,7 +48,8 @@ impl<'p> Exec<'p> {
         // DISTINCT gives its values in their order, as PostgreSQL's sorting does.
         let first = call.order.len();
         keys.extend(call.distinct.iter().enumerate().map(|(at, ty)| plain_key(first + at, *ty)));
-        Ok(Running { state, waiting: Some(Sorter::new(keys, self.space(), self.interrupt)) })
+        let waiting = Box::new(Sorter::new(keys, self.space(), self.interrupt));
+        Ok(Running { state, waiting: Some(waiting) })
     }
 
     /// Adds a row; bytes that the aggregate takes more.
@@ -115,10 +116,17 @@ impl<'p> Exec<'p> {
     }
 
     /// A row of `keys | aggregates | which keys are absent`.
-    fn grouped(&self, group: &'p Group, set: &[usize], keys: Row, states: Vec<Running<'p>>) -> Result<Row> {
+    fn grouped(
+        &self,
+        group: &'p Group,
+        set: &[usize],
+        keys: impl ExactSizeIterator<Item = Value>,
+        states: impl Iterator<Item = Running<'p>>,
+    ) -> Result<Row> {
         let absent: i64 =
             (0..group.keys.len()).filter(|key| !set.contains(key)).map(|key| 1i64 << key.min(62)).sum();
-        let mut row = keys;
+        let mut row = Row::with_capacity(keys.len() + group.aggregates.len() + 1);
+        row.extend(keys);
         for (call, running) in group.aggregates.iter().zip(states) {
             row.push(self.finish(call, running)?);
         }
@@ -142,17 +150,21 @@ impl<'p> Exec<'p> {
                 self.add_all(group, &mut states, &Env { row, outer })?;
                 Ok(true)
             })?;
-            return emit(self.grouped(group, &[], Row::new(), states)?);
+            return emit(self.grouped(group, &[], std::iter::empty(), states.into_iter())?);
         }
         if group.aggregates.iter().any(is_ordered) {
             return self.group_sorted(node, group, row, outer, emit);
         }
         let mut tables: Vec<Table<'p>> =
             group.sets.iter().map(|set| Table::new(group, set, self.hash_space(), 0)).collect();
+        let mut keys = Row::with_capacity(group.keys.len());
         self.run_node(node, row, outer, &mut |row| {
             self.yield_point()?;
             let env = Env { row, outer };
-            let keys = group.keys.iter().map(|(expr, _)| self.eval(expr, &env)).collect::<Result<Row>>()?;
+            keys.clear();
+            for (expr, _) in &group.keys {
+                keys.push(self.eval(expr, &env)?);
+            }
             for table in &mut tables {
                 let keys = part_of(&keys, table.set);
                 self.put(group, table, &keys, &env)?;
@@ -173,12 +185,14 @@ impl<'p> Exec<'p> {
             (Some(number), _) => number,
             (None, Some(later)) => return later.push(hash, env.row.iter().chain(keys)),
             (None, None) => {
-                table.states.push(self.states(group)?);
-                table.bytes += size_of::<Vec<Running<'p>>>() + group.aggregates.len() * STATE;
+                for call in &group.aggregates {
+                    table.states.push(self.running(call)?);
+                }
+                table.bytes += group.aggregates.len() * STATE;
                 table.map.add(hash, keys)
             }
         };
-        table.bytes += self.add_all(group, &mut table.states[number], env)?;
+        table.bytes += self.add_all(group, table.states_of(number), env)?;
         if table.later.is_none() && table.space.is_full(table.map.bytes() + table.bytes) {
             table.later = Some(Parts::new(&table.space, table.level)?);
         }
@@ -197,12 +211,14 @@ impl<'p> Exec<'p> {
         used.holds(kilobytes((table.map.bytes() + table.bytes) as u64));
         if table.set.is_empty() && table.map.len() == 0 {
             table.map.add(0, &vec![Value::Null; group.keys.len()]);
-            table.states.push(self.states(group)?);
+            table.states = self.states(group)?;
         }
         let Table { set, space, level, map, states, later, .. } = table;
-        for (keys, states) in map.into_rows().into_iter().zip(states) {
+        let (mut rows, mut states) = (map.into_rows(), states.into_iter());
+        for number in 0..rows.len() {
             self.yield_point()?;
-            if !emit(self.grouped(group, set, keys, states)?)? {
+            let states = states.by_ref().take(group.aggregates.len());
+            if !emit(self.grouped(group, set, rows.taken(number), states)?)? {
                 return Ok(false);
             }
         }
@@ -263,7 +279,7 @@ impl<'p> Exec<'p> {
                     |known: &Row| set.iter().all(|at| same(group.keys[*at].1, &known[*at], &keys[*at]));
                 if !open.as_ref().is_some_and(|(known, _)| alike(known)) {
                     if let Some((keys, states)) = open.take()
-                        && !emit(self.grouped(group, set, keys, states)?)?
+                        && !emit(self.grouped(group, set, keys.into_iter(), states.into_iter())?)?
                     {
                         return Ok(false);
                     }
@@ -273,7 +289,7 @@ impl<'p> Exec<'p> {
                 self.add_all(group, states, &Env { row: &row, outer })?;
             }
             if let Some((keys, states)) = open
-                && !emit(self.grouped(group, set, keys, states)?)?
+                && !emit(self.grouped(group, set, keys.into_iter(), states.into_iter())?)?
             {
                 return Ok(false);
             }
@@ -288,7 +304,9 @@ struct Table<'p> {
     space: Space,
     level: u32,
     map: RowMap,
-    states: Vec<Vec<Running<'p>>>,
+    /// Of each group as many as there are aggregates.
+    states: Vec<Running<'p>>,
+    aggregates: usize,
     /// Of the states.
     bytes: usize,
     later: Option<Parts>,
@@ -297,7 +315,12 @@ struct Table<'p> {
 impl<'p> Table<'p> {
     fn new(group: &'p Group, set: &'p [usize], space: Space, level: u32) -> Table<'p> {
         let map = RowMap::new(group.keys.iter().map(|(_, ty)| *ty).collect());
-        Table { set, space, level, map, states: Vec::new(), bytes: 0, later: None }
+        let aggregates = group.aggregates.len();
+        Table { set, space, level, map, states: Vec::new(), aggregates, bytes: 0, later: None }
+    }
+
+    fn states_of(&mut self, number: usize) -> &mut [Running<'p>] {
+        &mut self.states[number * self.aggregates..][..self.aggregates]
     }
 }
 

@@ -55,6 +55,9 @@ use lookup::scan_range;
 use own::Own;
 use statistics::{Counted, Known};
 
+/// A longer batch of rows grows as it is read.
+const BATCH_KEPT: usize = 512;
+
 /// What all sessions of a host share: its workers and its catalog.
 pub struct SqlHost {
     /// The workers.
@@ -322,7 +325,7 @@ impl Rows for EngineStore {
             Some(Suspended::Scan(scan)) => scan,
             _ => Box::new(self.step(|tx, _, _| rows.scan(tx, &scan_range(range, purpose, limit)))?),
         };
-        let mut batch = Vec::new();
+        let mut batch = Vec::with_capacity(limit.min(BATCH_KEPT));
         self.step(|tx, _, _| {
             let before = scan.visited();
             while batch.len() < limit {

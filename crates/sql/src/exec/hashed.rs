@@ -9,7 +9,7 @@
 use super::kept::Rows;
 use super::lookup::{Looking, Lookup};
 use super::rows::hash;
-use super::spill::{TupleStore, footprint};
+use super::spill::{FlatRows, TupleStore};
 use super::{Exec, Row};
 use crate::error::Result;
 use crate::tree::Head;
@@ -17,43 +17,80 @@ use crate::types::Oid;
 use crate::types::value::Value;
 
 const NONE: u32 = u32::MAX;
+const EMPTY: u64 = u64::MAX;
 
 /// Numbers from 0 on, found by hashes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buckets {
-    /// First and last number of a bucket; as many as a power of two.
-    ends: Vec<(u32, u32)>,
-    /// A number's hash, and the next one of its bucket.
-    entries: Vec<(u64, u32)>,
+    /// The upper half of a hash above the first number that has it, in the first free slot behind its own; as
+    /// many as a power of two.
+    slots: Vec<u64>,
+    entries: Vec<Entry>,
+    /// How many slots are not empty.
+    used: usize,
+}
+
+/// A number's hash.
+#[derive(Clone, Debug)]
+struct Entry {
+    hash: u64,
+    /// The next number with this hash.
+    next: u32,
+    /// Of the first number with this hash: the last one.
+    last: u32,
 }
 
 impl Buckets {
     /// Adds the next number.
     pub(super) fn add(&mut self, hash: u64) -> usize {
         let number = self.entries.len();
-        self.entries.push((hash, NONE));
-        if self.entries.len() > self.ends.len() {
-            self.ends = vec![(NONE, NONE); (4 * self.ends.len()).max(16)];
-            (0..=number).for_each(|number| self.link(number));
-        } else {
-            self.link(number);
+        assert!(number < NONE as usize, "a table has fewer than {NONE} rows");
+        if 4 * (self.used + 1) > 3 * self.slots.len() {
+            self.grow();
         }
+        let at = self.slot(hash);
+        let (slot, mut last) = (self.slots[at], NONE);
+        if slot == EMPTY {
+            self.slots[at] = (hash >> 32 << 32) | number as u64;
+            self.used += 1;
+            last = number as u32;
+        } else {
+            let first = slot as u32 as usize;
+            let before = std::mem::replace(&mut self.entries[first].last, number as u32);
+            self.entries[before as usize].next = number as u32;
+        }
+        self.entries.push(Entry { hash, next: NONE, last });
         number
     }
 
-    fn bucket(&self, hash: u64) -> usize {
-        (hash ^ (hash >> 32)) as usize & (self.ends.len() - 1)
+    fn grow(&mut self) {
+        let slots = (2 * self.slots.len()).max(16);
+        self.slots.clear();
+        self.slots.resize(slots, EMPTY);
+        for (number, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.last != NONE) {
+            let mut at = Buckets::own_slot(entry.hash, slots);
+            while self.slots[at] != EMPTY {
+                at = (at + 1) & (slots - 1);
+            }
+            self.slots[at] = (entry.hash >> 32 << 32) | number as u64;
+        }
     }
 
-    fn link(&mut self, number: usize) {
-        let own = self.bucket(self.entries[number].0);
-        self.entries[number].1 = NONE;
-        let (first, last) = &mut self.ends[own];
-        match *last {
-            NONE => *first = number as u32,
-            before => self.entries[before as usize].1 = number as u32,
+    fn own_slot(hash: u64, slots: usize) -> usize {
+        (hash ^ (hash >> 32)) as usize & (slots - 1)
+    }
+
+    /// The slot of a hash, or the empty one where it would be.
+    fn slot(&self, hash: u64) -> usize {
+        let mut at = Buckets::own_slot(hash, self.slots.len());
+        loop {
+            let slot = self.slots[at];
+            let is_here = || self.entries[slot as u32 as usize].hash == hash;
+            if slot == EMPTY || (slot >> 32 == hash >> 32 && is_here()) {
+                return at;
+            }
+            at = (at + 1) & (self.slots.len() - 1);
         }
-        *last = number as u32;
     }
 
     fn len(&self) -> usize {
@@ -61,32 +98,27 @@ impl Buckets {
     }
 
     fn hash(&self, number: usize) -> u64 {
-        self.entries[number].0
+        self.entries[number].hash
     }
 
     /// Bytes that it takes.
     pub(super) fn bytes(&self) -> usize {
-        self.ends.len() * size_of::<(u32, u32)>() + self.entries.len() * size_of::<(u64, u32)>()
+        size_of_val(&*self.slots) + size_of_val(&*self.entries)
     }
 
-    /// How many lists of numbers there are.
+    /// How many slots there are.
     pub(super) fn lists(&self) -> usize {
-        self.ends.len()
+        self.slots.len()
     }
 
     /// The numbers that were added with this hash.
     pub(super) fn of(&self, hash: u64) -> impl Iterator<Item = usize> + '_ {
-        let mut next = if self.ends.is_empty() { NONE } else { self.ends[self.bucket(hash)].0 };
+        // The lower half of an empty slot is no number either.
+        let mut next = if self.slots.is_empty() { NONE } else { self.slots[self.slot(hash)] as u32 };
         std::iter::from_fn(move || {
-            while next != NONE {
-                let number = next as usize;
-                let (own, behind) = self.entries[number];
-                next = behind;
-                if own == hash {
-                    return Some(number);
-                }
-            }
-            None
+            let number = (next != NONE).then_some(next as usize)?;
+            next = self.entries[number].next;
+            Some(number)
         })
     }
 }
@@ -143,7 +175,7 @@ impl<'p> Exec<'p> {
         if heads.len() == 1 {
             return Ok(if open || !partly.is_empty() { None } else { Some(false) });
         }
-        let differs = |row: &Row| Ok(self.equal(heads, left, &row[..heads.len()])?.is_some());
+        let differs = |row: &[Value]| Ok(self.equal(heads, left, &row[..heads.len()])?.is_some());
         let all_differ = if open { rows.each(differs)? } else { partly.each(differs)? };
         Ok(if all_differ { Some(false) } else { None })
     }
@@ -163,22 +195,21 @@ impl<'p> Exec<'p> {
 }
 
 /// About what an entry of a table takes besides its values.
-const ENTRY: usize = size_of::<(u64, u32)>() + 2 * size_of::<(u32, u32)>();
+const ENTRY: usize = size_of::<Entry>() + 2 * size_of::<u64>();
 
 /// Rows of a part of a join in memory, found by the hashes of their keys.
 pub(super) struct Stored {
     /// Which slots of the level a row is.
     slots: Vec<(usize, usize)>,
-    width: usize,
-    values: Vec<Value>,
+    rows: FlatRows,
     buckets: Buckets,
     bytes: usize,
 }
 
 impl Stored {
     pub(super) fn new(slots: &[(usize, usize)]) -> Stored {
-        let width = slots.iter().map(|(_, width)| width).sum();
-        Stored { slots: slots.to_vec(), width, values: Vec::new(), buckets: Buckets::default(), bytes: 0 }
+        let (rows, buckets) = (FlatRows::default(), Buckets::default());
+        Stored { slots: slots.to_vec(), rows, buckets, bytes: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -198,10 +229,7 @@ impl Stored {
     /// Adds a row of its slots; bytes that it takes.
     pub(super) fn add<'v>(&mut self, row: impl Iterator<Item = &'v Value>, hash: u64) -> usize {
         self.buckets.add(hash);
-        let before = self.values.len();
-        self.values.extend(row.cloned());
-        assert_eq!(self.values.len(), before + self.width, "a row is as wide as its slots");
-        let bytes = ENTRY + footprint(&self.values[before..]);
+        let bytes = ENTRY + self.rows.push(row.cloned());
         self.bytes += bytes;
         bytes
     }
@@ -213,7 +241,7 @@ impl Stored {
 
     /// A row's hash and values.
     pub(super) fn row(&self, number: usize) -> (u64, &[Value]) {
-        (self.buckets.hash(number), &self.values[number * self.width..(number + 1) * self.width])
+        (self.buckets.hash(number), self.rows.row(number))
     }
 
     /// Puts a row at its slots.
@@ -247,12 +275,14 @@ mod tests {
     fn numbers_of_one_hash_are_found_in_order() {
         let mut buckets = Buckets::default();
         assert_eq!(buckets.of(7).count(), 0);
+        // Of one half and of two that meet in their slots.
+        let hash = |number: u64| [number, number << 32, (number << 32) | number][number as usize % 3];
         for at in 0..1000 {
-            assert_eq!(buckets.add(at % 7), at as usize);
+            assert_eq!(buckets.add(hash(at % 7)), at as usize);
         }
-        for hash in 0..9 {
-            let expected: Vec<usize> = (0..1000).filter(|at| *at as u64 % 7 == hash).collect();
-            assert_eq!(buckets.of(hash).collect::<Vec<_>>(), expected);
+        for number in 0..9 {
+            let expected: Vec<usize> = (0..1000).filter(|at| *at as u64 % 7 == number).collect();
+            assert_eq!(buckets.of(hash(number)).collect::<Vec<_>>(), expected);
         }
     }
 }

@@ -160,7 +160,7 @@ mod tests {
             memory.keep(key, &one, MOST);
         }
         assert!(!memory.is_worth());
-        let (mut memory, many) = (Memory::default(), rows(300));
+        let (mut memory, many) = (Memory::default(), rows(1000));
         assert!((MOST / 4..MOST / 2).contains(&many.bytes()), "{} bytes", many.bytes());
         for at in 0..10u32 {
             memory.keep(Box::new(at.to_le_bytes()), &many, MOST);

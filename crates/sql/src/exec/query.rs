@@ -236,7 +236,7 @@ impl<'p> Exec<'p> {
     pub(crate) fn scan_cte(&self, id: usize, emit: Emit<'_>) -> Result<bool> {
         let kept = self.cte_rows.borrow()[id].clone();
         if let Some(rows) = kept {
-            return rows.each(|row| emit(row.clone()));
+            return rows.each(|row| emit(row.to_vec()));
         }
         let cte = self.ctes.borrow()[id].expect("a WITH query is run inside of its query");
         let mut rows = self.kept_rows();

@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::Row;
 use super::hashed::Buckets;
-use super::spill::row_footprint;
+use super::spill::FlatRows;
 use crate::tree::{Body, DistinctOn, Query, SortKey};
 use crate::types::value::Value;
 use crate::types::{Oid, order};
@@ -30,13 +29,13 @@ pub(crate) fn hash(types: &[Oid], row: &[Value]) -> u64 {
 pub(crate) struct RowMap {
     types: Vec<Oid>,
     buckets: Buckets,
-    rows: Vec<Row>,
+    rows: FlatRows,
     bytes: usize,
 }
 
 impl RowMap {
     pub(crate) fn new(types: Vec<Oid>) -> RowMap {
-        RowMap { types, buckets: Buckets::default(), rows: Vec::new(), bytes: 0 }
+        RowMap { types, buckets: Buckets::default(), rows: FlatRows::default(), bytes: 0 }
     }
 
     pub(crate) fn hash(&self, row: &[Value]) -> u64 {
@@ -45,16 +44,15 @@ impl RowMap {
 
     /// The number of a row that has this hash.
     pub(crate) fn find(&self, hash: u64, row: &[Value]) -> Option<usize> {
-        let equal =
-            |other: &Row| self.types.iter().zip(other.iter().zip(row)).all(|(ty, (a, b))| same(*ty, a, b));
-        self.buckets.of(hash).find(|number| equal(&self.rows[*number]))
+        let equal = |other: &[Value]| {
+            self.types.iter().zip(other.iter().zip(row)).all(|(ty, (a, b))| same(*ty, a, b))
+        };
+        self.buckets.of(hash).find(|number| equal(self.rows.row(*number)))
     }
 
     /// Gives a row that is not there, and has this hash, the next number.
     pub(crate) fn add(&mut self, hash: u64, row: &[Value]) -> usize {
-        let key = row[..self.types.len()].to_vec();
-        self.bytes += row_footprint(&key);
-        self.rows.push(key);
+        self.bytes += self.rows.push(row[..self.types.len()].iter().cloned());
         self.buckets.add(hash)
     }
 
@@ -77,7 +75,7 @@ impl RowMap {
         self.rows.len()
     }
 
-    pub(crate) fn into_rows(self) -> Vec<Row> {
+    pub(crate) fn into_rows(self) -> FlatRows {
         self.rows
     }
 }

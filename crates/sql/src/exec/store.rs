@@ -83,6 +83,15 @@ pub struct Cursor {
     pub(super) suspended: Option<Suspended>,
 }
 
+impl Cursor {
+    /// Takes back the values of a row that was found: another one gets their place.
+    pub(super) fn reuse(&mut self, values: Vec<Value>) {
+        if let Some(Suspended::Scan(scan)) = &mut self.suspended {
+            scan.reuse(values);
+        }
+    }
+}
+
 /// What a store needs to go on with a scan.
 pub(super) enum Suspended {
     /// The last row that was given.

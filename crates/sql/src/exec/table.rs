@@ -101,8 +101,7 @@ impl<'p> Exec<'p> {
                 }
                 self.repeating(|| {
                     self.run_query(query, Some(&env), &mut |found| {
-                        let end = at + found.len();
-                        row.splice(*at..end, found);
+                        row[*at..].iter_mut().zip(found).for_each(|(slot, value)| *slot = value);
                         if self.holds(filter.as_ref(), &Env { row, outer })? { next(row) } else { Ok(true) }
                     })
                 })
@@ -211,8 +210,7 @@ impl<'p> Exec<'p> {
             if keeps {
                 rows.push(found.clone())?;
             }
-            let end = at + found.len();
-            row.splice(at..end, found);
+            row[at..].iter_mut().zip(found).for_each(|(slot, value)| *slot = value);
             if self.holds(filter, &Env { row, outer })? {
                 more = next(row)?;
             }
@@ -352,10 +350,9 @@ impl<'p> Exec<'p> {
                 // What was only looked at may have changed: it is filtered again.
                 let take = skips && !late;
                 let taken = if take { self.store.take_if_free(&scan.table, &found)? } else { Some(found) };
-                let Some(found) = taken else { continue };
-                for (slot, value) in row[at..at + width].iter_mut().zip(found.values) {
-                    *slot = value;
-                }
+                let Some(mut found) = taken else { continue };
+                row[at..at + width].swap_with_slice(&mut found.values);
+                cursor.reuse(found.values);
                 if scan.target {
                     row[at + width] = name_of(&found.key);
                 }

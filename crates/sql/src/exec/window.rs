@@ -35,7 +35,7 @@ impl Partition<'_> {
         self.rows.len()
     }
 
-    fn with<T>(&self, at: usize, look: impl FnOnce(&Row) -> Result<T>) -> Result<T> {
+    fn with<T>(&self, at: usize, look: impl FnOnce(&[Value]) -> Result<T>) -> Result<T> {
         look(self.reading.borrow_mut().row(at)?)
     }
 
@@ -177,8 +177,8 @@ impl<'p> Exec<'p> {
         let mut reading = rows.reading();
         let mut next = |value: Value| {
             self.yield_point()?;
-            let row = reading.next()?.expect("there is a value for each row").clone();
-            give(row, value)
+            let row = reading.next()?.expect("there is a value for each row");
+            give(row.to_vec(), value)
         };
         match call.head.function.body {
             Body::Window(function) => {
@@ -412,7 +412,8 @@ impl<'p> Exec<'p> {
         let limit = self.apply(if up { plus } else { minus }, &[base, offset])?;
         let limit = [limit];
         let is_before = |at: usize| -> Result<bool> {
-            let key = |row: &Row| Ok(compare_values(std::iter::once(key), &row[part.sorted_at..], &limit));
+            let key =
+                |row: &[Value]| Ok(compare_values(std::iter::once(key), &row[part.sorted_at..], &limit));
             let order = part.with(at, key)?;
             Ok(if start { order == Ordering::Less } else { order != Ordering::Greater })
         };

@@ -10,11 +10,13 @@
 //! 2. A row that the transaction itself puts or removes behind the batch that was fetched is seen or not seen
 //!    accordingly; within the batch the rows are as they were fetched. A statement that changes what it scans
 //!    reads first and changes then.
-//! 3. What is visited, under a latch, is copied and nothing else; a row is decoded when it is given.
+//! 3. What is visited is under a latch: of rows that are given as they are the wanted columns are decoded
+//!    there, entries and rows that are to be locked are copied. Nothing else happens meanwhile.
 //! 4. The engine scans forwards only. Backwards, the beginning of the last few rows is searched for by
 //!    halving the keys in question; after a few batches the rest is read at once and turned round. A scan of
 //!    what is free reads all of it at once.
 
+use std::collections::VecDeque;
 use std::ops::{self, ControlFlow};
 use std::sync::Arc;
 
@@ -23,6 +25,7 @@ use liger_engine::{Announced, Key, KeyRange};
 use super::access::Access;
 use super::classes::{Bound, Home};
 use super::key::{KeyColumn, searchable};
+use super::row::{Outside, Reference};
 use super::table::{Row, TableRows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Oid;
@@ -71,24 +74,32 @@ const BACK_GROWTH: usize = 8;
 const BACK_BATCH_MAX: usize = 512;
 
 /// A part of a scan, in one place.
+#[derive(Default)]
 struct Part {
     /// What is still to be read.
     rest: Option<KeyRange>,
     /// Keys of the rows, or entries, that have been read.
     keys: Vec<Key>,
-    /// Their bytes, all of one length.
+    /// The bytes of entries, or of rows that are to be locked, all of one length.
     bytes: Vec<u8>,
+    row_bytes: usize,
+    /// The values of rows that are given as they are, and those that lie outside: of which row and column.
+    rows: Vec<Vec<Value>>,
+    outside: VecDeque<(usize, usize, Reference)>,
     /// Which of them have not been given.
     left: ops::Range<usize>,
     /// How many to read next.
     batch: usize,
 }
 
-/// What a scan reads: a table, by an index or not, and whether only what is free.
+/// What a scan reads: a table, by an index or not, whether only what is free, and whether rows are decoded
+/// at once, and which columns of them.
 struct What<'a> {
     table: &'a TableRows,
     index: Option<Oid>,
     free: bool,
+    decodes: bool,
+    columns: Option<&'a [bool]>,
 }
 
 /// A running scan. It borrows nothing, so that other steps may come between its rows.
@@ -103,6 +114,8 @@ pub struct Scan {
     visited: u64,
     /// For the bytes of a row that an index leads to.
     row: Vec<u8>,
+    /// For the values of rows to come.
+    spare: Vec<Vec<Value>>,
 }
 
 impl TableRows {
@@ -133,7 +146,7 @@ impl TableRows {
         let batch = range.wanted.unwrap_or(FIRST_BATCH).clamp(1, BATCH_MAX);
         let part = |place| {
             let rest = Some(ends.range(&home, place, is_exact));
-            Part { rest, keys: Vec::new(), bytes: Vec::new(), left: 0..0, batch }
+            Part { rest, batch, ..Part::default() }
         };
         Ok(Scan {
             index: range.index,
@@ -144,6 +157,7 @@ impl TableRows {
             columns: range.columns.clone(),
             visited: 0,
             row: Vec::new(),
+            spare: Vec::new(),
         })
     }
 
@@ -274,18 +288,21 @@ impl Scan {
         self.visited
     }
 
+    /// Takes back the values of a row: another one gets their place.
+    pub fn reuse(&mut self, values: Vec<Value>) {
+        self.spare.push(values);
+    }
+
     /// The next row.
     ///
     /// # Errors
     /// Conflicts; damage.
     pub fn next(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<Row>> {
         while let Some((part, at)) = self.next_read(tx, table)? {
-            let (columns, part) = (self.columns.as_deref(), &self.parts[part]);
+            let (columns, part) = (self.columns.as_deref(), &mut self.parts[part]);
             let key = match self.index {
                 Some(index) => table.key_in(table.index(index)?, part.row(at)),
-                None if self.hold != Hold::Change => {
-                    return table.row(tx, part.keys[at], part.row(at), columns).map(Some);
-                }
+                None if self.hold != Hold::Change => return part.take(tx, table, at).map(Some),
                 None => part.keys[at],
             };
             let row = match self.hold {
@@ -309,28 +326,26 @@ impl Scan {
     /// Which row or entry is the next: the part, and where it is in that.
     fn next_read(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<(usize, usize)>> {
         let (backwards, free) = (self.backwards, self.hold == Hold::Free);
-        let what = What { table, index: self.index, free };
+        let decodes = self.index.is_none() && self.hold != Hold::Change;
+        let what = What { table, index: self.index, free, decodes, columns: self.columns.as_deref() };
         for part in &mut self.parts {
             if !part.left.is_empty() || part.rest.is_none() {
                 continue;
             }
             if backwards && free {
-                self.visited += part.fetch(tx, &what, usize::MAX)?;
+                self.visited += part.fetch(tx, &what, usize::MAX, &mut self.spare)?;
             } else if backwards {
-                self.visited += part.fetch_back(tx, &what)?;
+                self.visited += part.fetch_back(tx, &what, &mut self.spare)?;
             } else {
-                self.visited += part.fetch(tx, &what, part.batch)?;
+                self.visited += part.fetch(tx, &what, part.batch, &mut self.spare)?;
                 part.batch = (2 * part.batch).min(BATCH_MAX);
             }
         }
         // Places are no part of the order: keys are compared from their second word on.
-        let head = |part: &Part| {
-            let next = if backwards { part.left.clone().next_back() } else { part.left.clone().next() };
-            next.map(|at| part.keys[at])
-        };
-        let mut best: Option<(usize, Key)> = None;
+        let mut best: Option<(usize, &Key)> = None;
         for (n, part) in self.parts.iter().enumerate() {
-            let Some(key) = head(part) else { continue };
+            let next = if backwards { part.left.clone().next_back() } else { part.left.clone().next() };
+            let Some(key) = next.map(|at| &part.keys[at]) else { continue };
             let wins = best.is_none_or(|(_, other)| {
                 let order = key.words()[1..].cmp(&other.words()[1..]);
                 if backwards { order.is_gt() } else { order.is_lt() }
@@ -349,12 +364,28 @@ impl Scan {
 impl Part {
     /// The bytes of a row or entry that has been read.
     fn row(&self, at: usize) -> &[u8] {
-        let len = self.bytes.len() / self.keys.len();
-        &self.bytes[at * len..][..len]
+        &self.bytes[at * self.row_bytes..][..self.row_bytes]
+    }
+
+    /// Takes a row that has been decoded; what lies outside is fetched.
+    fn take(&mut self, tx: &mut dyn Access, table: &TableRows, at: usize) -> Result<Row> {
+        let mut row = Row { key: self.keys[at], values: std::mem::take(&mut self.rows[at]) };
+        let mut outside = Outside::new();
+        while let Some(n) = self.outside.iter().position(|(of, ..)| *of == at) {
+            let (_, column, reference) = self.outside.remove(n).expect("it was found");
+            outside.push((column, reference));
+        }
+        table.read_outside(tx, Home::place_of(&row.key), &outside, &mut row.values)?;
+        Ok(row)
     }
 
     /// Reads the last rows or entries of what is left; how many it has visited.
-    fn fetch_back(&mut self, tx: &mut dyn Access, what: &What<'_>) -> Result<u64> {
+    fn fetch_back(
+        &mut self,
+        tx: &mut dyn Access,
+        what: &What<'_>,
+        spare: &mut Vec<Vec<Value>>,
+    ) -> Result<u64> {
         let Some(all) = self.rest.take() else { return Ok(0) };
         let most = if self.batch > BACK_BATCH_MAX { usize::MAX - 1 } else { self.batch };
         self.batch = self.batch.saturating_mul(BACK_GROWTH);
@@ -380,30 +411,52 @@ impl Part {
             start = middle(&low, &high);
         }
         self.rest = Some(KeyRange { low: start, high: all.high });
-        visited += self.fetch(tx, what, usize::MAX)?;
+        visited += self.fetch(tx, what, usize::MAX, spare)?;
         self.rest = (start > all.low).then_some(KeyRange { low: all.low, high: Some(start) });
         Ok(visited)
     }
 
     /// Reads up to `most` rows or entries; how many.
-    fn fetch(&mut self, tx: &mut dyn Access, what: &What<'_>, most: usize) -> Result<u64> {
+    fn fetch(
+        &mut self,
+        tx: &mut dyn Access,
+        what: &What<'_>,
+        most: usize,
+        spare: &mut Vec<Vec<Value>>,
+    ) -> Result<u64> {
         let Some(range) = self.rest.take() else { return Ok(0) };
-        let What { table, index, free } = *what;
+        let What { table, index, free, decodes, columns } = *what;
         let index = index.map(|index| table.index(index)).transpose()?;
         let home = index.map_or(table.home, |index| index.home);
         self.keys.clear();
         self.bytes.clear();
-        let (keys, bytes) = (&mut self.keys, &mut self.bytes);
+        self.rows.clear();
+        self.outside.clear();
+        let (keys, bytes, rows, outside) =
+            (&mut self.keys, &mut self.bytes, &mut self.rows, &mut self.outside);
+        let mut failed = None;
         let mut see = |key: &Key, row: &[u8]| {
+            if decodes {
+                let (mut values, number) = (spare.pop().unwrap_or_default(), rows.len());
+                let see_outside = |column, reference| outside.push_back((number, column, reference));
+                if let Err(error) = table.decode(row, columns, &mut values, see_outside) {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
+                rows.push(values);
+            } else {
+                bytes.extend_from_slice(row);
+            }
             keys.push(*key);
-            bytes.extend_from_slice(row);
             if keys.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         match free {
             true => tx.peek(home.table, &range, &mut see)?,
             false => tx.scan(home.table, &range, &mut see)?,
         }
+        failed.map_or(Ok(()), Err)?;
         self.left = 0..self.keys.len();
+        self.row_bytes = self.bytes.len() / self.keys.len().max(1);
         if self.keys.len() >= most {
             let low = self.keys.last().and_then(|last| last.next());
             self.rest = low.map(|low| KeyRange { low, high: range.high }).filter(|rest| !rest.is_empty());

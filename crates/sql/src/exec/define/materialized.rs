@@ -202,10 +202,10 @@ impl<S: Store> LocalSession<S> {
             self.start.interrupt.check()?;
             let form = exact(row)?;
             if !row.iter().any(Value::is_null) && !seen.insert(form.clone()) {
-                return Err(self.twice(table, row.clone()));
+                return Err(self.twice(table, row.to_vec()));
             }
             if there.get_mut(&form).and_then(Vec::pop).is_none() {
-                new.push(row.clone())?;
+                new.push(row.to_vec())?;
             }
             Ok(true)
         })?;

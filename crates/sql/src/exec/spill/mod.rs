@@ -1,7 +1,8 @@
 //! What statements keep of rows, in memory as far as `work_mem` goes and in temporary files beyond.
 //!
-//! * `tape`: rows one after the other in blocks of a file; `tuples`: rows that are appended and read again,
-//!   in order or by number; `sorter`: rows in an order; `parts`: rows told apart by the hashes of their keys.
+//! * `flat`: rows one after the other in memory; `tape`: rows one after the other in blocks of a file;
+//!   `tuples`: rows that are appended and read again, in order or by number; `sorter`: rows in an order, made
+//!   of `chunk`s; `parts`: rows told apart by the hashes of their keys.
 //!
 //! Invariants:
 //! 1. Each of them holds about the bytes that its [`Space`] gives, and a block for each tape that is written
@@ -9,6 +10,8 @@
 //! 2. Rows come back from a file as they went into it, to the bit.
 //! 3. Without a place for files nothing is bounded: so constants are evaluated.
 
+mod chunk;
+mod flat;
 mod parts;
 mod sorter;
 mod tape;
@@ -16,6 +19,7 @@ mod tuples;
 
 use std::sync::Arc;
 
+pub(crate) use flat::FlatRows;
 pub(super) use parts::{LEVELS_MOST, Parts};
 pub(super) use sorter::{SortMethod, Sorter};
 pub(super) use tape::{Place, Tape, TapeFile};

@@ -7,35 +7,26 @@
 //! Invariants:
 //! 1. What is equal stays in its order: chunks and runs are merged with those around them only, and of equal
 //!    rows that of the earlier one comes first.
-//! 2. A prefix orders rows as their first key does, or leaves it open: rows of one prefix are compared.
-//! 3. With a bound, no more than twice as many rows are kept, as long as these fit in the space.
-//! 4. A cancel is heard at each chunk and at each row that is merged.
+//! 2. With a bound, no more than twice as many rows are kept, as long as these fit in the space.
+//! 3. A cancel is heard at each chunk and at each row that is merged.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use num_bigint::Sign;
-
-use super::{Place, Space, Tape, TapeFile, kilobytes, row_footprint};
+use super::chunk::{Chunk, ENTRY, prefix};
+use super::{Place, Space, Tape, TapeFile, footprint, kilobytes};
 use crate::error::Result;
 use crate::exec::{Row, rows};
 use crate::session::Interrupt;
 use crate::tree::SortKey;
-use crate::types::numeric::{Numeric, ten};
-use crate::types::oid;
 use crate::types::value::Value;
 
 /// So many rows are sorted at once.
-const CHUNK: usize = 1 << 14;
-/// A longer list of first rows is sorted as if all were wanted: a cancel is heard between two of its chunks.
-const BOUND_MOST: usize = 2 * CHUNK;
+const CHUNK: usize = 1 << 16;
+/// A longer list of first rows is sorted as if all were wanted: what it would take is sorted again and again.
+const BOUND_MOST: usize = CHUNK / 2;
 /// Fewest and most runs that are merged at once.
 const FAN_IN: (usize, usize) = (6, 500);
-
-struct Item {
-    prefix: u64,
-    row: Row,
-}
 
 /// How rows were sorted, and what that took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,8 +41,8 @@ pub(crate) struct Sorter<'p> {
     keys: Arc<[SortKey]>,
     space: Space,
     interrupt: &'p Interrupt,
-    chunk: Vec<Item>,
-    chunks: Vec<Vec<Item>>,
+    chunk: Chunk,
+    chunks: Vec<Chunk>,
     /// Of all chunks.
     bytes: usize,
     peak: usize,
@@ -65,7 +56,7 @@ pub(crate) struct Sorter<'p> {
 
 impl<'p> Sorter<'p> {
     pub(crate) fn new(keys: impl Into<Arc<[SortKey]>>, space: Space, interrupt: &'p Interrupt) -> Self {
-        let (chunk, chunks, runs) = (Vec::new(), Vec::new(), Vec::new());
+        let (chunk, chunks, runs) = (Chunk::default(), Vec::new(), Vec::new());
         let keys = keys.into();
         Sorter {
             keys,
@@ -92,13 +83,13 @@ impl<'p> Sorter<'p> {
         let prefix = self.keys.first().map_or(0, |key| prefix(key, &row[key.column]));
         if let Some(bound) = self.bound {
             if self.cut {
-                let last = &self.chunk[bound - 1];
-                let order = prefix.cmp(&last.prefix);
-                if order.then_with(|| rows::compare(&self.keys, &row, &last.row)).is_ge() {
+                let last = bound - 1;
+                let order = prefix.cmp(&self.chunk.prefix(last));
+                if order.then_with(|| rows::compare(&self.keys, &row, self.chunk.row(last))).is_ge() {
                     return Ok(());
                 }
             }
-            self.put(Item { prefix, row });
+            self.put(prefix, row);
             if self.chunk.len() >= 2 * bound && self.chunk.len() > bound {
                 self.cut_off(bound)?;
             }
@@ -108,7 +99,7 @@ impl<'p> Sorter<'p> {
             }
             return Ok(());
         }
-        self.put(Item { prefix, row });
+        self.put(prefix, row);
         if self.space.is_full(self.bytes) {
             self.write_run()?;
         } else if self.chunk.len() >= CHUNK {
@@ -117,31 +108,23 @@ impl<'p> Sorter<'p> {
         Ok(())
     }
 
-    fn put(&mut self, item: Item) {
-        self.bytes += size_of::<u64>() + row_footprint(&item.row);
+    fn put(&mut self, prefix: u64, row: Row) {
+        self.bytes += self.chunk.push(prefix, row);
         self.peak = self.peak.max(self.bytes);
-        self.chunk.push(item);
     }
 
     fn cut_off(&mut self, bound: usize) -> Result<()> {
-        self.sort_chunk()?;
-        for item in self.chunk.drain(bound..) {
-            self.bytes -= size_of::<u64>() + row_footprint(&item.row);
-        }
+        self.interrupt.check()?;
+        self.chunk.sort(&self.keys, bound);
+        self.bytes = (0..self.chunk.len()).map(|at| ENTRY + footprint(self.chunk.row(at))).sum();
         self.cut = bound > 0;
         Ok(())
     }
 
-    fn sort_chunk(&mut self) -> Result<()> {
-        self.interrupt.check()?;
-        let keys = &*self.keys;
-        self.chunk.sort_by(|a, b| a.prefix.cmp(&b.prefix).then_with(|| rows::compare(keys, &a.row, &b.row)));
-        Ok(())
-    }
-
     fn close_chunk(&mut self) -> Result<()> {
-        self.sort_chunk()?;
-        if !self.chunk.is_empty() {
+        self.interrupt.check()?;
+        if self.chunk.len() > 0 {
+            self.chunk.sort(&self.keys, usize::MAX);
             self.chunks.push(std::mem::take(&mut self.chunk));
         }
         Ok(())
@@ -187,9 +170,15 @@ impl<'p> Sorter<'p> {
         while self.runs.len() > most {
             let mut runs = std::mem::take(&mut self.runs).into_iter();
             while runs.len() > 0 {
-                let group: Vec<Tape> = runs.by_ref().take(most).collect();
-                let merged = self.merge(group.into_iter().map(Source::of_tape).collect())?;
-                self.runs.push(write(merged, &file)?);
+                // No more than it takes to have few enough.
+                let all = self.runs.len() + runs.len();
+                let group = (all + 1).saturating_sub(most).clamp(1, most);
+                let mut group: Vec<Tape> = runs.by_ref().take(group).collect();
+                if group.len() > 1 {
+                    let merged = self.merge(group.drain(..).map(Source::of_tape).collect())?;
+                    group.push(write(merged, &file)?);
+                }
+                self.runs.append(&mut group);
             }
         }
         let runs = std::mem::take(&mut self.runs);
@@ -201,43 +190,82 @@ impl<'p> Sorter<'p> {
 
 fn write(mut merged: Sorted<'_>, file: &Arc<TapeFile>) -> Result<Tape> {
     let mut run = Tape::new(file);
-    while let Some(item) = merged.next_item()? {
-        run.push(item.prefix, &item.row)?;
+    while let Some((prefix, row)) = merged.head() {
+        run.push(prefix, row)?;
+        merged.advance()?;
     }
     Ok(run)
 }
 
 /// A sorted list of rows that is read once.
-struct Source {
-    rows: Rest,
-    head: Option<Item>,
-}
-
-enum Rest {
-    Chunk(std::vec::IntoIter<Item>),
-    Tape(Tape, Place),
+enum Source {
+    /// The number of the row that is read.
+    Chunk(Chunk, usize),
+    /// The row that was read last.
+    Tape(Tape, Place, Row),
+    /// It has been read.
+    End,
 }
 
 impl Source {
-    fn of_chunk(chunk: Vec<Item>) -> Source {
-        Source { rows: Rest::Chunk(chunk.into_iter()), head: None }
+    fn of_chunk(chunk: Chunk) -> Source {
+        Source::Chunk(chunk, 0)
     }
 
     fn of_tape(tape: Tape) -> Source {
-        Source { rows: Rest::Tape(tape, Place::default()), head: None }
+        Source::Tape(tape, Place::default(), Row::new())
     }
 
-    /// Goes on to the next row; gives the one before.
-    fn advance(&mut self) -> Result<Option<Item>> {
-        let next = match &mut self.rows {
-            Rest::Chunk(items) => items.next(),
-            Rest::Tape(tape, place) => {
-                let mut row = Row::new();
-                place.read(tape, &mut row)?.map(|prefix| Item { prefix, row })
-            }
-        };
-        Ok(std::mem::replace(&mut self.head, next))
+    /// Reads the first row; its prefix.
+    fn begin(&mut self) -> Result<Option<u64>> {
+        match self {
+            Source::Chunk(chunk, _) => Ok((chunk.len() > 0).then(|| chunk.prefix(0))),
+            _ => self.advance(),
+        }
     }
+
+    /// Goes on to the next row; its prefix.
+    fn advance(&mut self) -> Result<Option<u64>> {
+        let next = match self {
+            Source::Chunk(chunk, at) => {
+                *at += 1;
+                (*at < chunk.len()).then(|| chunk.prefix(*at))
+            }
+            Source::Tape(tape, place, row) => {
+                row.clear();
+                place.read(tape, row)?
+            }
+            Source::End => None,
+        };
+        if next.is_none() {
+            // Its memory is given back, and its blocks may be written again.
+            *self = Source::End;
+        }
+        Ok(next)
+    }
+
+    fn row(&self) -> &[Value] {
+        match self {
+            Source::Chunk(chunk, at) => chunk.row(*at),
+            Source::Tape(_, _, row) => row,
+            Source::End => unreachable!("sources in the heap have a row"),
+        }
+    }
+
+    fn take(&mut self) -> Row {
+        match self {
+            Source::Chunk(chunk, at) => chunk.take(*at),
+            Source::Tape(_, _, row) => std::mem::take(row),
+            Source::End => unreachable!("sources in the heap have a row"),
+        }
+    }
+}
+
+/// The first row of a source that has not been given: its prefix, and which source it is of.
+#[derive(Clone, Copy)]
+struct Head {
+    prefix: u64,
+    source: usize,
 }
 
 /// Rows in order, as they are merged.
@@ -245,17 +273,17 @@ pub(crate) struct Sorted<'p> {
     keys: Arc<[SortKey]>,
     interrupt: &'p Interrupt,
     sources: Vec<Source>,
-    /// Numbers of sources that have a head: a heap, the first of all rows at its top.
-    heap: Vec<usize>,
+    /// Of the sources that have rows: a heap, the first of all rows at its top.
+    heap: Vec<Head>,
     method: SortMethod,
 }
 
 impl<'p> Sorted<'p> {
     fn new(keys: Arc<[SortKey]>, interrupt: &'p Interrupt, mut sources: Vec<Source>) -> Result<Self> {
-        for source in &mut sources {
-            source.advance()?;
+        let mut heap = Vec::with_capacity(sources.len());
+        for (source, of) in sources.iter_mut().enumerate() {
+            heap.extend(of.begin()?.map(|prefix| Head { prefix, source }));
         }
-        let heap = (0..sources.len()).filter(|at| sources[*at].head.is_some()).collect();
         let method = SortMethod::Quicksort { memory_kb: 0 };
         let mut made = Sorted { keys, interrupt, sources, heap, method };
         (0..made.heap.len() / 2).rev().for_each(|at| made.sift(at));
@@ -266,11 +294,12 @@ impl<'p> Sorted<'p> {
         self.method
     }
 
-    fn is_before(&self, a: usize, b: usize) -> bool {
-        let head = |at: usize| self.sources[at].head.as_ref().expect("sources in the heap have a head");
-        let (x, y) = (head(a), head(b));
-        let order = x.prefix.cmp(&y.prefix).then_with(|| rows::compare(&self.keys, &x.row, &y.row));
-        order.then(a.cmp(&b)) == Ordering::Less
+    fn is_before(&self, a: Head, b: Head) -> bool {
+        let rows = || {
+            let (x, y) = (self.sources[a.source].row(), self.sources[b.source].row());
+            rows::compare(&self.keys, x, y).then(a.source.cmp(&b.source))
+        };
+        a.prefix.cmp(&b.prefix).then_with(rows) == Ordering::Less
     }
 
     fn sift(&mut self, mut at: usize) {
@@ -289,76 +318,28 @@ impl<'p> Sorted<'p> {
         }
     }
 
-    fn next_item(&mut self) -> Result<Option<Item>> {
+    /// The first row that has not been given, and its prefix.
+    fn head(&self) -> Option<(u64, &[Value])> {
+        self.heap.first().map(|head| (head.prefix, self.sources[head.source].row()))
+    }
+
+    /// Passes over the first row.
+    fn advance(&mut self) -> Result<()> {
         self.interrupt.check()?;
-        let Some(top) = self.heap.first().copied() else { return Ok(None) };
-        let item = self.sources[top].advance()?;
-        if self.sources[top].head.is_none() {
-            self.heap.swap_remove(0);
-            if let Rest::Tape(..) = self.sources[top].rows {
-                // Its blocks may be written again.
-                self.sources[top].rows = Rest::Chunk(Vec::new().into_iter());
-            }
+        let Some(top) = self.heap.first_mut() else { return Ok(()) };
+        match self.sources[top.source].advance()? {
+            Some(prefix) => top.prefix = prefix,
+            None => _ = self.heap.swap_remove(0),
         }
         self.sift(0);
-        Ok(item)
+        Ok(())
     }
 
     /// The next row.
     pub(crate) fn next(&mut self) -> Result<Option<Row>> {
-        Ok(self.next_item()?.map(|item| item.row))
+        let Some(top) = self.heap.first().map(|head| head.source) else { return Ok(None) };
+        let row = self.sources[top].take();
+        self.advance()?;
+        Ok(Some(row))
     }
-}
-
-/// A number without what is behind its point, or the nearest that there is.
-fn without_fraction(number: &Numeric) -> i64 {
-    match number {
-        Numeric::Small(unscaled, scale) => {
-            10i64.checked_pow(u32::from(*scale)).map_or(0, |one| unscaled / one)
-        }
-        Numeric::Big(big) => {
-            let whole = &big.0 / ten(u32::from(big.1));
-            let far = if whole.sign() == Sign::Minus { i64::MIN } else { i64::MAX };
-            i64::try_from(whole).unwrap_or(far)
-        }
-        Numeric::MinusInfinity => i64::MIN,
-        Numeric::Infinity | Numeric::NaN => i64::MAX,
-    }
-}
-
-/// A number by which the values of a key are in their order, or the same number where that is open.
-fn prefix(key: &SortKey, value: &Value) -> u64 {
-    let float = |x: f64| {
-        // Zeros are equal, and NaN is greater than all else.
-        let bits = if x.is_nan() { f64::NAN.abs() } else { x + 0.0 }.to_bits();
-        if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
-    };
-    let whole = |n: i64| (n as u64) ^ (1 << 63);
-    let bytes = |bytes: &[u8]| {
-        let mut first = [0; 8];
-        let len = bytes.len().min(8);
-        first[..len].copy_from_slice(&bytes[..len]);
-        u64::from_be_bytes(first)
-    };
-    let number = match value {
-        Value::Null => return if key.nulls_first { 0 } else { u64::MAX },
-        Value::Bool(b) => u64::from(*b) << 1,
-        Value::Int2(n) => whole(i64::from(*n) << 32),
-        Value::Int4(n) => whole(i64::from(*n) << 31),
-        Value::Date(n) => whole(i64::from(*n) << 31),
-        Value::Oid(n) => u64::from(*n) << 1,
-        Value::Int8(n) | Value::Time(n) | Value::Timestamp(n) | Value::Timestamptz(n) => whole(*n),
-        Value::Float4(x) => float(f64::from(*x)),
-        Value::Float8(x) => float(*x),
-        Value::Numeric(number) => whole(without_fraction(number)),
-        Value::Text(text) if key.ty == oid::BPCHAR => bytes(text.trim_end_matches(' ').as_bytes()),
-        Value::Text(text) => bytes(text.as_bytes()),
-        Value::Bytea(all) => bytes(all),
-        Value::Uuid(all) => bytes(&all[..]),
-        // Nothing is known of where they stand among the others of their type: all of these have one number.
-        _ => 1 << 63,
-    };
-    // Between those of NULL.
-    let number = (number >> 1) + 1;
-    if key.descending { u64::MAX - number } else { number }
 }

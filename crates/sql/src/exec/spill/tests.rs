@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use super::{Parts, SortMethod, Sorter, Space, Tape, TupleStore, row_footprint};
+use super::{Parts, SortMethod, Sorter, Space, Tape, TupleStore, footprint};
 use crate::error::SqlState;
 use crate::exec::aggregate::plain_key;
 use crate::exec::{Row, rows};
@@ -129,7 +129,7 @@ fn the_first_rows_are_those_of_a_whole_sort_and_take_their_room_only() {
         assert!(firsts.eq(all[..wanted].iter().map(|row| shown(row))), "the first {bound}");
         if bound < 1000 {
             let SortMethod::TopN { memory_kb } = method else { panic!("{method:?}") };
-            assert!(memory_kb as usize * 1024 <= 1024 + 2 * bound * (row_footprint(&all[0]) + 8));
+            assert!(memory_kb as usize * 1024 <= 1024 + 2 * bound * (footprint(&all[0]) + 16));
         }
     }
 }

@@ -5,9 +5,10 @@
 //! 2. Of every [`STEP`]th row on the tape the place is known: a row by number costs at most so many rows that
 //!    are passed over.
 
-use super::{Place, Space, Tape, row_footprint};
+use super::{FlatRows, Place, Space, Tape};
 use crate::error::Result;
 use crate::exec::Row;
+use crate::types::value::Value;
 
 /// Rows between two whose places are known.
 const STEP: usize = 32;
@@ -15,7 +16,7 @@ const STEP: usize = 32;
 /// Rows by number.
 pub(crate) struct TupleStore {
     space: Space,
-    rows: Vec<Row>,
+    rows: FlatRows,
     bytes: usize,
     len: usize,
     tape: Option<Tape>,
@@ -24,7 +25,7 @@ pub(crate) struct TupleStore {
 
 impl TupleStore {
     pub(crate) fn new(space: Space) -> TupleStore {
-        TupleStore { space, rows: Vec::new(), bytes: 0, len: 0, tape: None, fences: Vec::new() }
+        TupleStore { space, rows: FlatRows::default(), bytes: 0, len: 0, tape: None, fences: Vec::new() }
     }
 
     /// No rows, and none to come.
@@ -53,13 +54,11 @@ impl TupleStore {
     pub(crate) fn push(&mut self, row: Row) -> Result<()> {
         self.len += 1;
         if self.tape.is_none() {
-            self.bytes += row_footprint(&row);
-            self.rows.push(row);
+            self.bytes += self.rows.push(row);
             if self.space.is_full(self.bytes) {
                 self.tape = Some(Tape::new(&self.space.file()?));
-                for row in std::mem::take(&mut self.rows) {
-                    self.write(&row)?;
-                }
+                let rows = std::mem::take(&mut self.rows);
+                (0..rows.len()).try_for_each(|number| self.write(rows.row(number)))?;
                 self.bytes = 0;
             }
             return Ok(());
@@ -67,7 +66,7 @@ impl TupleStore {
         self.write(&row)
     }
 
-    fn write(&mut self, row: &Row) -> Result<()> {
+    fn write(&mut self, row: &[Value]) -> Result<()> {
         let tape = self.tape.as_mut().expect("rows are written behind the first that are");
         if (tape.rows() as usize).is_multiple_of(STEP) {
             self.fences.push(tape.end());
@@ -81,7 +80,7 @@ impl TupleStore {
     }
 
     /// All rows, one after the other.
-    pub(crate) fn each(&self, mut take: impl FnMut(&Row) -> Result<bool>) -> Result<bool> {
+    pub(crate) fn each(&self, mut take: impl FnMut(&[Value]) -> Result<bool>) -> Result<bool> {
         let mut reading = self.reading();
         while let Some(row) = reading.next()? {
             if !take(row)? {
@@ -102,8 +101,8 @@ impl TupleStore {
             }
             return Ok(true);
         }
-        for row in std::mem::take(&mut self.rows) {
-            if !take(row)? {
+        for number in 0..self.rows.len() {
+            if !take(self.rows.take(number))? {
                 return Ok(false);
             }
         }
@@ -123,7 +122,7 @@ pub(crate) struct Reading<'s> {
 
 impl Reading<'_> {
     /// The next row.
-    pub(crate) fn next(&mut self) -> Result<Option<&Row>> {
+    pub(crate) fn next(&mut self) -> Result<Option<&[Value]>> {
         if self.next >= self.of.len {
             return Ok(None);
         }
@@ -131,11 +130,11 @@ impl Reading<'_> {
     }
 
     /// The row with this number, of those that there are. The one behind it is the next.
-    pub(crate) fn row(&mut self, number: usize) -> Result<&Row> {
+    pub(crate) fn row(&mut self, number: usize) -> Result<&[Value]> {
         assert!(number < self.of.len, "row {number} of {}", self.of.len);
         let Some(tape) = &self.of.tape else {
             self.next = number + 1;
-            return Ok(&self.of.rows[number]);
+            return Ok(self.of.rows.row(number));
         };
         if self.read == Some(number) {
             self.next = number + 1;
