@@ -54,14 +54,33 @@ impl TableRows {
         bytes: &[u8],
         wanted: Option<&[bool]>,
     ) -> Result<Row> {
-        let (mut values, mut outside) = (Vec::new(), Outside::new());
-        self.decode(bytes, wanted, &mut values, |column, reference| outside.push((column, reference)))?;
+        self.row_in(tx, key, bytes, wanted, Vec::new())
+    }
+
+    /// The same in a place that there is already; what it holds is of no interest.
+    pub(super) fn row_in(
+        &self,
+        tx: &mut dyn Access,
+        key: Key,
+        bytes: &[u8],
+        wanted: Option<&[bool]>,
+        mut values: Vec<Value>,
+    ) -> Result<Row> {
+        let body = &bytes[self.home.size.body_at()..];
+        let is_wanted = |column: usize| wanted.is_none_or(|wanted| wanted.get(column) != Some(&false));
+        values.clear();
+        values.resize(self.columns(), Value::Null);
+        let mut outside = Outside::new();
+        self.layout.decode_each(body, is_wanted, |column, found| match found {
+            Found::Value(value) => values[column] = value,
+            Found::Outside(reference) => outside.push((column, reference)),
+        })?;
         self.read_outside(tx, Home::place_of(&key), &outside, &mut values)?;
         Ok(Row { key, values })
     }
 
     /// Reads what lies outside of a row.
-    pub(super) fn read_outside(
+    fn read_outside(
         &self,
         tx: &mut dyn Access,
         place: u16,
@@ -86,26 +105,5 @@ impl TableRows {
             values[column] = self.layout.value_of(column, found.into())?;
         }
         Ok(())
-    }
-
-    /// The wanted values of a row's bytes, NULL in other columns and where values lie outside, which is told.
-    pub(super) fn decode(
-        &self,
-        bytes: &[u8],
-        wanted: Option<&[bool]>,
-        values: &mut Vec<Value>,
-        mut see_outside: impl FnMut(usize, Reference),
-    ) -> Result<()> {
-        let body = &bytes[self.home.size.body_at()..];
-        let is_wanted = |column: usize| wanted.is_none_or(|wanted| wanted.get(column) != Some(&false));
-        values.resize(self.columns(), Value::Null);
-        (0..values.len()).filter(|column| !is_wanted(*column)).for_each(|at| values[at] = Value::Null);
-        self.layout.decode_each(body, is_wanted, |column, found| match found {
-            Found::Value(value) => values[column] = value,
-            Found::Outside(reference) => {
-                values[column] = Value::Null;
-                see_outside(column, reference);
-            }
-        })
     }
 }

@@ -10,13 +10,11 @@
 //! 2. A row that the transaction itself puts or removes behind the batch that was fetched is seen or not seen
 //!    accordingly; within the batch the rows are as they were fetched. A statement that changes what it scans
 //!    reads first and changes then.
-//! 3. What is visited is under a latch: of rows that are given as they are the wanted columns are decoded
-//!    there, entries and rows that are to be locked are copied. Nothing else happens meanwhile.
+//! 3. What is visited, under a latch, is copied and nothing else; a row is decoded when it is given.
 //! 4. The engine scans forwards only. Backwards, the beginning of the last few rows is searched for by
 //!    halving the keys in question; after a few batches the rest is read at once and turned round. A scan of
 //!    what is free reads all of it at once.
 
-use std::collections::VecDeque;
 use std::ops::{self, ControlFlow};
 use std::sync::Arc;
 
@@ -25,7 +23,6 @@ use liger_engine::{Announced, Key, KeyRange};
 use super::access::Access;
 use super::classes::{Bound, Home};
 use super::key::{KeyColumn, searchable};
-use super::row::{Outside, Reference};
 use super::table::{Row, TableRows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Oid;
@@ -80,26 +77,20 @@ struct Part {
     rest: Option<KeyRange>,
     /// Keys of the rows, or entries, that have been read.
     keys: Vec<Key>,
-    /// The bytes of entries, or of rows that are to be locked, all of one length.
+    /// Their bytes, all of one length.
     bytes: Vec<u8>,
     row_bytes: usize,
-    /// The values of rows that are given as they are, and those that lie outside: of which row and column.
-    rows: Vec<Vec<Value>>,
-    outside: VecDeque<(usize, usize, Reference)>,
     /// Which of them have not been given.
     left: ops::Range<usize>,
     /// How many to read next.
     batch: usize,
 }
 
-/// What a scan reads: a table, by an index or not, whether only what is free, and whether rows are decoded
-/// at once, and which columns of them.
+/// What a scan reads: a table, by an index or not, and whether only what is free.
 struct What<'a> {
     table: &'a TableRows,
     index: Option<Oid>,
     free: bool,
-    decodes: bool,
-    columns: Option<&'a [bool]>,
 }
 
 /// A running scan. It borrows nothing, so that other steps may come between its rows.
@@ -299,10 +290,13 @@ impl Scan {
     /// Conflicts; damage.
     pub fn next(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<Row>> {
         while let Some((part, at)) = self.next_read(tx, table)? {
-            let (columns, part) = (self.columns.as_deref(), &mut self.parts[part]);
+            let (columns, part) = (self.columns.as_deref(), &self.parts[part]);
             let key = match self.index {
                 Some(index) => table.key_in(table.index(index)?, part.row(at)),
-                None if self.hold != Hold::Change => return part.take(tx, table, at).map(Some),
+                None if self.hold != Hold::Change => {
+                    let values = self.spare.pop().unwrap_or_default();
+                    return table.row_in(tx, part.keys[at], part.row(at), columns, values).map(Some);
+                }
                 None => part.keys[at],
             };
             let row = match self.hold {
@@ -326,18 +320,17 @@ impl Scan {
     /// Which row or entry is the next: the part, and where it is in that.
     fn next_read(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<(usize, usize)>> {
         let (backwards, free) = (self.backwards, self.hold == Hold::Free);
-        let decodes = self.index.is_none() && self.hold != Hold::Change;
-        let what = What { table, index: self.index, free, decodes, columns: self.columns.as_deref() };
+        let what = What { table, index: self.index, free };
         for part in &mut self.parts {
             if !part.left.is_empty() || part.rest.is_none() {
                 continue;
             }
             if backwards && free {
-                self.visited += part.fetch(tx, &what, usize::MAX, &mut self.spare)?;
+                self.visited += part.fetch(tx, &what, usize::MAX)?;
             } else if backwards {
-                self.visited += part.fetch_back(tx, &what, &mut self.spare)?;
+                self.visited += part.fetch_back(tx, &what)?;
             } else {
-                self.visited += part.fetch(tx, &what, part.batch, &mut self.spare)?;
+                self.visited += part.fetch(tx, &what, part.batch)?;
                 part.batch = (2 * part.batch).min(BATCH_MAX);
             }
         }
@@ -367,25 +360,8 @@ impl Part {
         &self.bytes[at * self.row_bytes..][..self.row_bytes]
     }
 
-    /// Takes a row that has been decoded; what lies outside is fetched.
-    fn take(&mut self, tx: &mut dyn Access, table: &TableRows, at: usize) -> Result<Row> {
-        let mut row = Row { key: self.keys[at], values: std::mem::take(&mut self.rows[at]) };
-        let mut outside = Outside::new();
-        while let Some(n) = self.outside.iter().position(|(of, ..)| *of == at) {
-            let (_, column, reference) = self.outside.remove(n).expect("it was found");
-            outside.push((column, reference));
-        }
-        table.read_outside(tx, Home::place_of(&row.key), &outside, &mut row.values)?;
-        Ok(row)
-    }
-
     /// Reads the last rows or entries of what is left; how many it has visited.
-    fn fetch_back(
-        &mut self,
-        tx: &mut dyn Access,
-        what: &What<'_>,
-        spare: &mut Vec<Vec<Value>>,
-    ) -> Result<u64> {
+    fn fetch_back(&mut self, tx: &mut dyn Access, what: &What<'_>) -> Result<u64> {
         let Some(all) = self.rest.take() else { return Ok(0) };
         let most = if self.batch > BACK_BATCH_MAX { usize::MAX - 1 } else { self.batch };
         self.batch = self.batch.saturating_mul(BACK_GROWTH);
@@ -411,42 +387,22 @@ impl Part {
             start = middle(&low, &high);
         }
         self.rest = Some(KeyRange { low: start, high: all.high });
-        visited += self.fetch(tx, what, usize::MAX, spare)?;
+        visited += self.fetch(tx, what, usize::MAX)?;
         self.rest = (start > all.low).then_some(KeyRange { low: all.low, high: Some(start) });
         Ok(visited)
     }
 
     /// Reads up to `most` rows or entries; how many.
-    fn fetch(
-        &mut self,
-        tx: &mut dyn Access,
-        what: &What<'_>,
-        most: usize,
-        spare: &mut Vec<Vec<Value>>,
-    ) -> Result<u64> {
+    fn fetch(&mut self, tx: &mut dyn Access, what: &What<'_>, most: usize) -> Result<u64> {
         let Some(range) = self.rest.take() else { return Ok(0) };
-        let What { table, index, free, decodes, columns } = *what;
+        let What { table, index, free } = *what;
         let index = index.map(|index| table.index(index)).transpose()?;
         let home = index.map_or(table.home, |index| index.home);
         self.keys.clear();
         self.bytes.clear();
-        self.rows.clear();
-        self.outside.clear();
-        let (keys, bytes, rows, outside) =
-            (&mut self.keys, &mut self.bytes, &mut self.rows, &mut self.outside);
-        let mut failed = None;
+        let (keys, bytes) = (&mut self.keys, &mut self.bytes);
         let mut see = |key: &Key, row: &[u8]| {
-            if decodes {
-                let (mut values, number) = (spare.pop().unwrap_or_default(), rows.len());
-                let see_outside = |column, reference| outside.push_back((number, column, reference));
-                if let Err(error) = table.decode(row, columns, &mut values, see_outside) {
-                    failed = Some(error);
-                    return ControlFlow::Break(());
-                }
-                rows.push(values);
-            } else {
-                bytes.extend_from_slice(row);
-            }
+            bytes.extend_from_slice(row);
             keys.push(*key);
             if keys.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
@@ -454,7 +410,6 @@ impl Part {
             true => tx.peek(home.table, &range, &mut see)?,
             false => tx.scan(home.table, &range, &mut see)?,
         }
-        failed.map_or(Ok(()), Err)?;
         self.left = 0..self.keys.len();
         self.row_bytes = self.bytes.len() / self.keys.len().max(1);
         if self.keys.len() >= most {

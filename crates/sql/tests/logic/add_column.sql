@@ -1,4 +1,4 @@
-create table c1 (id int primary key, name text);
+create table c1 (id int primary key, name text, more text, other text);
 insert into c1 values (1, 'one'), (2, 'two'), (3, 'three');
 -- Rows that are there have the value that the default has now.
 alter table c1 add column n int not null default 7;
