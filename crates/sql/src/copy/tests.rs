@@ -212,3 +212,26 @@ fn options_that_do_not_go_together_are_refused() {
     assert_eq!(refused(&[("oids", "true")]), "42601 option \"oids\" not recognized");
     assert!(options(&[("freeze", "true"), ("encoding", "UTF-8")]).is_ok());
 }
+
+#[test]
+fn a_long_row_is_not_read_again_with_each_of_its_pieces() {
+    for (format, row) in
+        [("text", "x".repeat(5000) + "\tb\n"), ("csv", format!("\"{}\",b\n", "x".repeat(5000)))]
+    {
+        let options = options(&[("format", format)]).expect("a format");
+        let columns = vec!["a".to_string(), "b".to_string()];
+        let mut reader = Reader::new(options, "t".to_string(), columns);
+        let mut rows = 0;
+        for piece in row.as_bytes().chunks(100) {
+            let mut count = |fields: &[Field<'_>]| {
+                let Field::Text(long) = fields[0] else { panic!("a text") };
+                assert_eq!(long.len(), 5000);
+                rows += 1;
+                Ok(())
+            };
+            reader.feed(piece, &mut count).expect("it is a row");
+            assert_eq!(reader.progress.at, reader.pending.len(), "all that has come is read: {format}");
+        }
+        assert_eq!(rows, 1);
+    }
+}
