@@ -24,6 +24,7 @@ mod first;
 mod host;
 pub(crate) mod layout;
 pub mod object;
+mod parts;
 pub(crate) mod privilege;
 mod saved;
 pub mod sequence;
@@ -35,11 +36,12 @@ mod user_type;
 pub mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub(crate) use first::first_objects;
 pub use host::HostCatalog;
 pub use object::Object;
+pub(crate) use parts::part_oid;
 pub(crate) use types::type_of_object;
 
 use crate::error::Result;
@@ -91,6 +93,9 @@ pub struct Catalog {
     referencing: BTreeMap<Oid, Vec<Oid>>,
     /// By array type: the type of its elements.
     elements: BTreeMap<Oid, Oid>,
+    /// By the numbers of their parts, and by the tables that own sequences; made when first needed.
+    holders: OnceLock<BTreeMap<Oid, Oid>>,
+    sequences: OnceLock<BTreeMap<Oid, Vec<Oid>>>,
     /// Ways to the rows of tables, made when first needed.
     rows: Mutex<BTreeMap<Oid, Arc<TableRows>>>,
 }
@@ -112,8 +117,8 @@ impl Catalog {
                 _ => {}
             }
         }
-        let rows = Mutex::default();
-        Catalog { version, classes, objects, names, indexes, referencing, elements, rows }
+        let (rows, holders, sequences) = (Mutex::default(), OnceLock::new(), OnceLock::new());
+        Catalog { version, classes, objects, names, indexes, referencing, elements, holders, sequences, rows }
     }
 
     /// The version; it grows with every change.
@@ -134,6 +139,31 @@ impl Catalog {
     /// The user's type whose array type has this number.
     pub fn element_of(&self, array: Oid) -> Option<&Arc<Object>> {
         self.objects.get(self.elements.get(&array)?)
+    }
+
+    /// The object that has a part with this number ([`Object::parts`]).
+    pub fn holder(&self, part: Oid) -> Option<&Arc<Object>> {
+        let holders = self.holders.get_or_init(|| {
+            let parts = |(oid, object): (&Oid, &Arc<Object>)| {
+                object.parts().into_iter().map(|part| (part, *oid)).collect::<Vec<_>>()
+            };
+            self.objects.iter().flat_map(parts).collect()
+        });
+        self.objects.get(holders.get(&part)?)
+    }
+
+    /// The sequences that columns of a table own, by number.
+    pub fn sequences_of(&self, table: Oid) -> impl Iterator<Item = &Arc<Object>> {
+        let sequences = self.sequences.get_or_init(|| {
+            let mut owned = BTreeMap::<Oid, Vec<Oid>>::new();
+            for (oid, object) in &self.objects {
+                if let Object::Sequence(Sequence { owned_by: Some((table, _)), .. }) = &**object {
+                    owned.entry(*table).or_default().push(*oid);
+                }
+            }
+            owned
+        });
+        sequences.get(&table).into_iter().flatten().filter_map(|oid| self.objects.get(oid))
     }
 
     /// All objects, by number.

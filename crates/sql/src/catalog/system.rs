@@ -164,6 +164,29 @@ pub(crate) fn find(schema: Option<&str>, name: &str, search_path: &[String]) -> 
     })
 }
 
+/// Columns of the system's tables whose values lead to their rows, as PostgreSQL's indexes do.
+const KEYS: &[(&str, &[&str])] = &[
+    ("pg_attrdef", &["oid", "adrelid"]),
+    ("pg_attribute", &["attrelid"]),
+    ("pg_class", &["oid", "relname"]),
+    ("pg_constraint", &["oid", "conrelid", "confrelid", "conindid", "contypid"]),
+    ("pg_depend", &["objid"]),
+    ("pg_description", &["objoid"]),
+    ("pg_enum", &["oid", "enumtypid"]),
+    ("pg_index", &["indexrelid", "indrelid"]),
+    ("pg_rewrite", &["oid", "ev_class"]),
+    ("pg_sequence", &["seqrelid"]),
+    ("pg_statistic", &["starelid"]),
+    ("pg_type", &["oid"]),
+];
+
+/// Whether the values of a column of the system's table with this number lead to its rows.
+pub(crate) fn is_key(relation: Oid, column: usize) -> bool {
+    let Some(SystemRelation::Table(table)) = by_oid(relation) else { return false };
+    let keys = KEYS.iter().find(|(name, _)| *name == table.name).map_or(&[][..], |(_, keys)| keys);
+    table.columns.get(column).is_some_and(|column| keys.contains(&column.name.as_str()))
+}
+
 /// The system's relation with this number.
 pub(crate) fn by_oid(oid: Oid) -> Option<&'static SystemRelation> {
     system().relations.get(&oid)

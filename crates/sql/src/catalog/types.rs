@@ -102,7 +102,7 @@ impl Types for Catalog {
         let under = |base| self.type_info(base).map(Cow::into_owned);
         let of = |object: &Arc<Object>| type_of_object(object, oid, under);
         // Types are found by their numbers, arrays and rows of relations by those that they are of.
-        let found = self.objects.get(&oid).and_then(of).or_else(|| self.objects().find_map(of));
+        let found = self.objects.get(&oid).and_then(of).or_else(|| of(self.holder(oid)?));
         found.map(Cow::Owned)
     }
 }

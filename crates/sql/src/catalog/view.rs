@@ -39,6 +39,20 @@ pub trait CatalogView {
     /// All objects in the order of their numbers.
     fn objects(&self) -> Vec<Arc<Object>>;
 
+    /// The object that has a part with this number: a constraint, a type of rows or arrays.
+    fn holder(&self, part: Oid) -> Option<Arc<Object>> {
+        self.objects().into_iter().find(|object| object.parts().contains(&part))
+    }
+
+    /// The sequences that columns of a table own.
+    fn sequences_of(&self, table: Oid) -> Vec<Arc<Object>> {
+        let owns = |object: &Arc<Object>| match &**object {
+            Object::Sequence(sequence) => sequence.owned_by.is_some_and(|(owner, _)| owner == table),
+            _ => false,
+        };
+        self.objects().into_iter().filter(owns).collect()
+    }
+
     /// The indexes of a table.
     fn indexes(&self, table: Oid) -> Vec<Arc<Index>>;
 

@@ -321,7 +321,7 @@ impl SessionSystem<'_> {
             let message = format!("column \"{column}\" of relation \"{}\" does not exist", table.name);
             return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
         };
-        for object in self.store.objects() {
+        for object in self.store.sequences_of(table.oid) {
             if let Object::Sequence(sequence) = &*object
                 && sequence.owned_by == Some((table.oid, at as u16))
             {
@@ -519,8 +519,8 @@ impl System for SessionSystem<'_> {
         Ok(Box::new(rows.into_iter().map(Ok)))
     }
 
-    fn relation_rows(&self, relation: Oid) -> Result<Vec<Vec<Value>>> {
-        system_tables::rows(self, relation)
+    fn relation_rows(&self, relation: Oid, key: Option<(usize, &Value)>) -> Result<Vec<Vec<Value>>> {
+        system_tables::rows(self, relation, key)
     }
 
     fn has(&self, source: &str) -> bool {

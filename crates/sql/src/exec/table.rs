@@ -85,8 +85,18 @@ impl<'p> Exec<'p> {
         match node {
             Node::One => next(row),
             Node::Scan(scan) => self.scan(scan, row, outer, next),
-            Node::System { table, at, filter, .. } => {
-                let rows = self.ctx.system.relation_rows(*table)?;
+            Node::System { table, at, filter, key, .. } => {
+                let value = match key {
+                    Some((column, value)) => Some((*column, self.eval(value, &Env { row, outer })?)),
+                    None => None,
+                };
+                if value.as_ref().is_some_and(|(_, value)| value.is_null()) {
+                    return Ok(true);
+                }
+                let rows = self
+                    .ctx
+                    .system
+                    .relation_rows(*table, value.as_ref().map(|(column, value)| (*column, value)))?;
                 self.each(&rows, *at, filter.as_ref(), row, outer, next)
             }
             Node::Query { query, lateral, at, filter, cache, memo, .. } => {

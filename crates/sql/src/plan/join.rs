@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use super::access::{self, FULL, KEYS, UNKNOWN};
+use super::system;
 use super::{HashJoin, HashKey, HashKind, Node, Path, Planner, Scan};
 use crate::parse::ast::JoinKind;
 use crate::tree::{Body, Expr, From, Query};
@@ -170,6 +171,10 @@ impl Planner<'_> {
         match &unit.from {
             From::Table { table, at } => access::choose(self.store, table, *at, conjuncts, &free).1,
             From::Functions { .. } => FULL - 1,
+            From::System { table, at, width } => {
+                let key = system::key_of(*table, (*at, *width), conjuncts, bound);
+                key.map_or(FULL, |_| KEYS)
+            }
             _ => FULL,
         }
     }
@@ -242,6 +247,7 @@ impl Planner<'_> {
             From::Functions { .. } if unit.needs.is_empty() => {
                 hash_keys(conjuncts, bound, &unit.slots).is_empty()
             }
+            from @ From::System { .. } => self.leads_to_system(&outer, from, conjuncts, bound),
             _ => !unit.needs.is_empty(),
         };
         if by_key {
@@ -301,7 +307,10 @@ impl Planner<'_> {
                     target: false,
                 }))
             }
-            From::System { table, at, width } => Node::System { table, at, width, filter: Expr::all(own) },
+            From::System { table, at, width } => {
+                let key = system::key_of(table, (at, width), &own, bound);
+                Node::System { table, at, width, filter: Expr::all(own), key }
+            }
             From::Query { mut query, lateral, at, width } => {
                 self.inner_query(&mut query);
                 let cache = (!lateral && self.is_one(&query)).then(|| self.new_cache());
@@ -352,7 +361,7 @@ impl Planner<'_> {
                 let (path, score) = access::choose(self.store, table, *at, &on_parts, &free);
                 score < UNKNOWN && leads(&path, &outer_slots, bound)
             }
-            _ => false,
+            from => self.leads_to_system(&outer, from, &on_parts, &outer_reach),
         };
         let joined = if lateral || by_key {
             let to_inner = split(&mut on_parts, |part| {

@@ -6,7 +6,7 @@
 //! condition about the rows around is not computed of a row that this one does not let through.
 
 use super::join::{Slots, looks_at, slots_of, within};
-use super::{HashKey, KeyPart, Keyed, Node, Path, Planner, access};
+use super::{HashKey, KeyPart, Keyed, Node, Path, Planner, access, system};
 use crate::parse::ast::JoinKind;
 use crate::tree::{Expr, From};
 
@@ -78,6 +78,10 @@ impl Planner<'_> {
                     }
                     Path::Any(_) => false,
                 }
+            }
+            From::System { table, at, width } => {
+                let key = system::key_of(*table, (*at, *width), conjuncts, &Vec::new());
+                key.is_some_and(|(_, value)| !self.expr_looks(&value).outside.is_empty())
             }
             From::Join { left, right, .. } => {
                 self.has_index(left, conjuncts) || self.has_index(right, conjuncts)

@@ -18,6 +18,7 @@ mod order;
 mod prepare;
 mod selectivity;
 mod steady;
+mod system;
 
 pub(crate) use crate::tree::plan::{Estimate, HashJoin, HashKey, HashKind, KeyPart, Keyed, Node, Path, Scan};
 pub(crate) use known::Estimator;

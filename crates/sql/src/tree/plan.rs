@@ -30,6 +30,8 @@ pub(crate) enum Node {
         at: usize,
         width: usize,
         filter: Option<Expr>,
+        /// A column with one value, which leads to the rows.
+        key: Option<(usize, Expr)>,
     },
     Query {
         query: Box<Query>,
@@ -206,9 +208,11 @@ impl Node {
                 scan.path.walk(depth, visit);
                 scan.filter.iter_mut().for_each(|e| e.walk(depth, visit));
             }
-            Node::System { filter, .. } | Node::Cte { filter, .. } => {
-                filter.iter_mut().for_each(|e| e.walk(depth, visit));
+            Node::System { filter, key, .. } => {
+                let key = key.iter_mut().map(|(_, expr)| expr);
+                filter.iter_mut().chain(key).for_each(|e| e.walk(depth, visit));
             }
+            Node::Cte { filter, .. } => filter.iter_mut().for_each(|e| e.walk(depth, visit)),
             Node::Query { query, filter, .. } => {
                 query.walk(depth + 1, visit);
                 filter.iter_mut().for_each(|e| e.walk(depth, visit));

@@ -116,8 +116,9 @@ pub trait System {
         Err(SqlError::unsupported(format_args!("function {source}"), missing::TYPES))
     }
 
-    /// The rows of a relation that the system makes (`pg_class` and its kin).
-    fn relation_rows(&self, _relation: Oid) -> Result<Vec<Vec<Value>>> {
+    /// The rows of a relation that the system makes (`pg_class` and its kin): all of them, or at least those
+    /// that have this value in one of its columns.
+    fn relation_rows(&self, _relation: Oid, _key: Option<(usize, &Value)>) -> Result<Vec<Vec<Value>>> {
         Ok(Vec::new())
     }
 

@@ -37,6 +37,14 @@ impl CatalogView for EngineStore {
         self.catalog().objects().cloned().collect()
     }
 
+    fn holder(&self, part: Oid) -> Option<Arc<Object>> {
+        self.catalog().holder(part).cloned()
+    }
+
+    fn sequences_of(&self, table: Oid) -> Vec<Arc<Object>> {
+        self.catalog().sequences_of(table).cloned().collect()
+    }
+
     fn indexes(&self, table: Oid) -> Vec<Arc<Index>> {
         self.catalog().indexes_of(table).map(|index| Arc::new(index.clone())).collect()
     }

@@ -5,7 +5,7 @@ use super::deparse::Style;
 use super::privileges;
 use super::relations::{self, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE};
 use super::server;
-use super::{Look, SystemRelation, by_oid};
+use super::{Look, Only, SystemRelation, by_oid};
 use crate::bind::Binder;
 use crate::catalog::object::{Index, Object, PG_CATALOG};
 use crate::encoding::{self, numbered};
@@ -416,14 +416,8 @@ impl SessionSystem<'_> {
             Some(_) => return Value::Null,
         };
         // A constraint is a part of its table.
-        let has = |object: &Object| match object {
-            Object::Table(table) => table.constraints.iter().any(|constraint| constraint.oid == number),
-            _ => false,
-        };
-        let is_asked = class.is_none_or(|class| class == PG_CONSTRAINT);
-        let holder = || is_asked.then(|| self.store.objects().into_iter().find(|it| has(it))).flatten();
-        let objects = self.store.object(number).or_else(holder).into_iter().collect();
-        let look = Look { system: self, objects };
+        let objects = self.store.object(number).or_else(|| self.store.holder(number)).into_iter().collect();
+        let look = Look { system: self, objects, only: Only::All };
         let mut comments = relations::comments(&look).into_iter();
         let found = comments.find(|(own, object, at, _)| {
             *object == number && *at == part && class.is_none_or(|class| class == *own)

@@ -1,6 +1,7 @@
 //! The relations of `pg_catalog` and `information_schema` (catalog/system.rs describes them): the rows of the
 //! tables are made from the catalog's objects when they are read; the views are over them.
 //!
+//! * `look`: the objects that rows are made of;
 //! * `relations`: tables and columns; `keys`: indexes and constraints; `types`: types, functions, operators;
 //!   `roles`: roles, schemas, the database; `activity`: what sessions do;
 //! * `calls`: functions that read the catalog; `deparse`: expressions as PostgreSQL writes them;
@@ -17,6 +18,7 @@ mod activity;
 pub(super) mod calls;
 pub(super) mod deparse;
 mod keys;
+mod look;
 pub(super) mod operator_classes;
 mod pods;
 mod privileges;
@@ -30,22 +32,26 @@ mod types;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use look::{Look, Only};
+
 use super::Row;
 use super::system::SessionSystem;
 use crate::bind::Binder;
-use crate::catalog::object::{Column, Object, Table, View};
+use crate::catalog::object::{Column, Table, View};
+use crate::catalog::part_oid;
 pub(crate) use crate::catalog::system::{INFORMATION_SCHEMA, SystemRelation, by_oid, find};
 use crate::error::Result;
 use crate::types::value::{Array, Dimension, Value};
 use crate::types::{Oid, oid};
 
-/// The rows of a table of the system.
-pub(super) fn rows(on: &SessionSystem<'_>, oid: Oid) -> Result<Vec<Row>> {
+/// The rows of a table of the system; with a key, at least those with this value in this column.
+pub(super) fn rows(on: &SessionSystem<'_>, oid: Oid, key: Option<(usize, &Value)>) -> Result<Vec<Row>> {
     let Some(SystemRelation::Table(table)) = by_oid(oid) else {
         let (last, called) = on.store.sequence_state(oid)?;
         return Ok(vec![vec![Value::Int8(last), Value::Int8(0), Value::Bool(called)]]);
     };
-    let look = Look { system: on, objects: on.store.objects() };
+    let look = key.and_then(|(column, value)| Look::by(on, table, column, value));
+    let look = look.unwrap_or_else(|| Look { system: on, objects: on.store.objects(), only: Only::All });
     let made = match table.name.as_str() {
         "pg_class" => relations::classes(&look),
         "pg_attribute" => relations::attributes(&look),
@@ -90,36 +96,6 @@ fn fixed(on: &SessionSystem<'_>, table: &Table, name: &str) -> Result<Vec<Row>> 
     };
     let rows = crate::catalog::system::fixed_rows(name).iter();
     rows.map(|row| table.columns.iter().zip(row).map(value).collect()).collect()
-}
-
-/// The catalog as rows are made from it.
-pub(super) struct Look<'a> {
-    pub(super) system: &'a SessionSystem<'a>,
-    /// In the order of their numbers.
-    pub(super) objects: Vec<Arc<Object>>,
-}
-
-impl Look<'_> {
-    /// The object with this number.
-    fn object(&self, oid: Oid) -> Option<&Object> {
-        let at = self.objects.binary_search_by_key(&oid, |object| object.oid()).ok()?;
-        Some(&*self.objects[at])
-    }
-
-    /// The table with this number.
-    fn table(&self, oid: Oid) -> Option<&Table> {
-        match self.object(oid)? {
-            Object::Table(table) => Some(table),
-            _ => None,
-        }
-    }
-
-    fn tables(&self) -> impl Iterator<Item = &Table> {
-        self.objects.iter().filter_map(|object| match &**object {
-            Object::Table(table) => Some(table),
-            _ => None,
-        })
-    }
 }
 
 /// The columns of the views, which their queries tell.
@@ -203,9 +179,4 @@ fn letter(letter: char) -> Value {
 
 fn texts<'t>(list: impl Iterator<Item = &'t str>) -> Value {
     Value::array(oid::TEXT, list.map(Value::text).collect())
-}
-
-/// The number of a part of an object that has none of its own: a default, a label, a rule.
-fn part_oid(object: Oid, part: usize) -> Oid {
-    0x8000_0000 | (object << 11) | (part as Oid & 0x7ff)
 }

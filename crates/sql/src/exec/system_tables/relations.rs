@@ -221,7 +221,7 @@ pub(super) fn classes(look: &Look<'_>) -> Vec<Row> {
         let class = system_class(relation);
         row(Class { columns: class.columns.max(columns), ..class })
     };
-    let mut rows: Vec<Row> = system::all().map(own).collect();
+    let mut rows: Vec<Row> = system::all().filter(|it| look.wants(it)).map(own).collect();
     rows.extend(look.objects.iter().filter_map(|object| class_of(look, object)).map(row));
     rows
 }
@@ -261,7 +261,7 @@ fn index_attributes<'o>(look: &Look<'_>, index: &Index, to: &mut Vec<Attribute<'
 
 pub(super) fn attributes(look: &Look<'_>) -> Vec<Row> {
     let (mut all, views) = (Vec::new(), view_columns(look.system));
-    for relation in system::all() {
+    for relation in system::all().filter(|it| look.wants(it)) {
         match relation {
             SystemRelation::Table(table) => table_attributes(table.oid, &table.columns, &mut all),
             SystemRelation::View(view) => table_attributes(view.oid, &views[&view.oid], &mut all),

@@ -93,7 +93,8 @@ pub(super) fn types(look: &Look<'_>) -> Vec<Row> {
         ])
     };
     let built_in = |info: &TypeInfo| row(info, More { schema: PG_CATALOG, owner: OWNER, ..More::default() });
-    let mut rows: Vec<Row> = builtin_types().map(built_in).collect();
+    let built_ins = builtin_types().filter(|info| look.wants_oid(info.oid));
+    let mut rows: Vec<Row> = built_ins.map(built_in).collect();
     let settings = crate::types::context::Settings::default();
     let ctx = crate::types::context::EvalContext::new(&settings, look.system, 0);
     for object in &look.objects {

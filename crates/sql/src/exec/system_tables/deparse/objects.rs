@@ -203,27 +203,18 @@ impl SessionSystem<'_> {
         constraint: Oid,
         pretty: bool,
     ) -> Option<String> {
-        for object in self.store.objects() {
-            match &*object {
-                Object::Table(table) => {
-                    if let Some(found) = table.constraints.iter().find(|c| c.oid == constraint) {
-                        return self.rule(table, found, pretty);
-                    }
-                }
-                Object::Type(ty) => {
-                    let UserTypeKind::Domain { base, checks, .. } = &ty.kind else { continue };
-                    let part = |at: &usize| part_oid(ty.oid, *at) == constraint;
-                    if let Some(at) = (0..checks.len()).find(part) {
-                        return Some(format!(
-                            "CHECK ({})",
-                            self.domain_check(*base, &checks[at].1.sql, pretty)
-                        ));
-                    }
-                }
-                _ => {}
+        match &*self.store.holder(constraint)? {
+            Object::Table(table) => {
+                let found = table.constraints.iter().find(|c| c.oid == constraint)?;
+                self.rule(table, found, pretty)
             }
+            Object::Type(ty) => {
+                let UserTypeKind::Domain { base, checks, .. } = &ty.kind else { return None };
+                let at = (0..checks.len()).find(|at| part_oid(ty.oid, *at) == constraint)?;
+                Some(format!("CHECK ({})", self.domain_check(*base, &checks[at].1.sql, pretty)))
+            }
+            _ => None,
         }
-        None
     }
 
     fn domain_check(&self, base: Oid, sql: &str, pretty: bool) -> String {
