@@ -385,6 +385,9 @@ impl Connection {
             self.latency.take(took_us);
             self.note_slow(took_us);
         }
+        for told in self.peer.take_told() {
+            self.log(Level::Info, "statement", &[("message", &told)]);
+        }
         self.stream.send()?;
         self.count();
         if state == TransactionState::Idle && self.shared.draining.load(Ordering::Relaxed) {
@@ -408,7 +411,9 @@ impl Connection {
 
     /// Tells of a statement that took long.
     fn note_slow(&self, took_us: u64) {
-        let Some(most) = self.shared.config.log_slower_than else { return };
+        let of_server = self.shared.config.log_slower_than;
+        let own = self.session.as_ref().and_then(|session| session.timeouts().log_after_ms);
+        let Some(most) = own.map_or(of_server, |own| own.map(Duration::from_millis)) else { return };
         if u128::from(took_us) >= most.as_micros() {
             let (query, ms) = (self.peer.status().query.clone(), took_us as f64 / 1e3);
             let secret = query.to_ascii_lowercase().contains("password");

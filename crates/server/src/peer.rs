@@ -16,6 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use liger_sql::encoding::ClientEncoding;
+use liger_sql::error::SqlError;
 use liger_sql::session::{
     Activity, ActivityState, Client, Interrupt, InterruptReason, NUMBER_BITS, Notification,
 };
@@ -50,6 +51,8 @@ pub(crate) struct Peer {
     status: Mutex<Status>,
     has_mail: AtomicBool,
     mail: Mutex<VecDeque<Notification>>,
+    /// What is to be told of its statements.
+    told: Mutex<Vec<String>>,
     parking: Weak<Parking>,
 }
 
@@ -123,6 +126,11 @@ impl Peer {
         std::mem::take(&mut lock(&self.mail))
     }
 
+    /// Takes what is to be told of its statements.
+    pub(crate) fn take_told(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.told))
+    }
+
     /// Whether notifications wait.
     pub(crate) fn has_mail(&self) -> bool {
         self.has_mail.load(Ordering::Acquire)
@@ -186,6 +194,10 @@ impl Client for Peer {
             parking.wake(self.process_id);
         }
     }
+
+    fn log(&self, told: &SqlError) {
+        lock(&self.told).push(told.message.clone());
+    }
 }
 
 /// All connections of this host.
@@ -235,6 +247,7 @@ impl Peers {
             }),
             has_mail: AtomicBool::new(false),
             mail: Mutex::default(),
+            told: Mutex::default(),
             parking: Arc::downgrade(parking),
         });
         table.peers.insert(process_id, peer.clone());

@@ -154,6 +154,8 @@ pub struct Timeouts {
     pub idle_in_transaction_ms: u64,
     /// Of a client that says nothing outside of one.
     pub idle_session_ms: u64,
+    /// Statements that take at least so long are told of, none at `Some(None)`; `None`: as the server says.
+    pub log_after_ms: Option<Option<u64>>,
 }
 
 /// The shape of a COPY, told to the client before its bytes.
@@ -255,6 +257,9 @@ pub trait Client: Send + Sync {
     /// Hands over a notification. It reaches the client when the client is between statements and outside
     /// of a transaction block; never blocks.
     fn notify(&self, notification: Notification);
+
+    /// Hands over what is to be told to whoever runs the server; never blocks.
+    fn log(&self, _told: &SqlError) {}
 }
 
 /// What a session is opened with.

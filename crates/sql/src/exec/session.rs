@@ -31,7 +31,7 @@ use super::privilege;
 use super::store::Store;
 use super::system::{SessionSystem, Shared, Surroundings};
 use crate::encoding;
-use crate::error::{Result, SqlError, SqlState, in_characters};
+use crate::error::{Result, Severity, SqlError, SqlState, in_characters};
 use crate::parse::ast::Statement;
 use crate::parse::{self, Parsed, parse};
 use crate::session::{
@@ -64,6 +64,8 @@ pub struct LocalSession<S> {
     pub(crate) portals: BTreeMap<String, Portal>,
     /// Rows of the statement that ran last.
     pub(crate) rows_ran: u64,
+    /// The statement that runs, where slow ones are told of.
+    pub(crate) text: String,
     /// Types and values of the parameters of the statement that runs, where it was not planned before.
     pub(crate) arguments: (Vec<Oid>, Vec<Value>),
     /// Portals that the last end of a transaction has closed, for a statement that is run again.
@@ -97,6 +99,7 @@ impl<S: Store> LocalSession<S> {
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
             rows_ran: 0,
+            text: String::new(),
             arguments: Default::default(),
             closed: BTreeMap::new(),
         })
@@ -296,6 +299,9 @@ impl<S: Store> LocalSession<S> {
     pub(crate) fn tell_notices(&mut self, sink: &mut dyn Sink) -> Result<()> {
         self.shared.notices.borrow_mut().extend(self.shared.temporary.take_ended());
         for notice in std::mem::take(&mut *self.shared.notices.borrow_mut()) {
+            if notice.severity == Severity::Log {
+                self.start.client.log(&notice);
+            }
             if self.shared.variables.borrow().shows(notice.severity) {
                 sink.notice(&notice)?;
             }
@@ -326,6 +332,7 @@ impl<S: Store> LocalSession<S> {
             let message = format!("there is no parameter ${}", one.parameters);
             return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message));
         }
+        self.note_text(text);
         let counted = self.counted_text(&one.statement, text);
         let run = |own: &mut Self| own.run_statement(&one.statement, text, sink);
         let result = self.counting(counted.as_deref(), run);
@@ -376,6 +383,7 @@ impl<S: Store> LocalSession<S> {
             if let Some(portal) = self.portals.get_mut(name) {
                 portal.done = true;
             }
+            self.note_text(&prepared.sql);
             let tag =
                 self.run_statement(statement, &prepared.sql, &mut Formatted { sink, formats: &formats });
             self.arguments = Default::default();
@@ -385,6 +393,7 @@ impl<S: Store> LocalSession<S> {
             }
             return Ok(Progress::Complete);
         }
+        self.note_text(&prepared.sql);
         self.ensure_open()?;
         self.refuse_writing(statement)?;
         let portal = &self.portals[name];

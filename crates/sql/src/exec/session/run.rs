@@ -196,9 +196,11 @@ impl<S: Store> LocalSession<S> {
         if let Some(columns) = columns {
             sink.columns(columns, Formats(formats))?;
         }
+        let watch = self.watch();
         let (count, waiting) = self.with_context(|ctx, path| {
             let sizes = (plan.caches, plan.ctes);
-            let exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);
+            let mut exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);
+            exec.meter = watch.as_ref().and_then(|watch| watch.meter.clone());
             // What changes rows gives its own when all that it does is done.
             let (mut rows, mut kept, keeps) = (0, TupleStore::new(Space::of(&ctx)), plan.changes_rows());
             let mut give = |row: Row| {
@@ -214,6 +216,7 @@ impl<S: Store> LocalSession<S> {
             kept.each_owned(|row| give(row).map(|()| true))?;
             Ok((changed.unwrap_or(rows), waiting))
         })?;
+        watch.map_or(Ok(()), |watch| self.watched(watch, plan))?;
         self.waiting.extend(waiting);
         self.rows_ran = count;
         Ok(plan.tag(count))
@@ -226,7 +229,10 @@ impl<S: Store> LocalSession<S> {
         parameters: &[Value],
     ) -> Result<(TupleStore, u64)> {
         let mut rows = self.with_context(|ctx, _| Ok(TupleStore::new(Space::of(&ctx))))?;
-        let changed = self.run_into(plan, parameters, None, &mut |row| rows.push(row).map(|()| true))?;
+        let watch = self.watch();
+        let meter = watch.as_ref().and_then(|watch| watch.meter.clone());
+        let changed = self.run_into(plan, parameters, meter, &mut |row| rows.push(row).map(|()| true))?;
+        watch.map_or(Ok(()), |watch| self.watched(watch, plan))?;
         let count = changed.unwrap_or(rows.len() as u64);
         Ok((rows, count))
     }

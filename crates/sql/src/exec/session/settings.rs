@@ -42,6 +42,8 @@ pub(crate) struct Variables {
     pub(crate) timeouts: Timeouts,
     /// `temp_file_limit` and `log_temp_files`, in kilobytes.
     pub(crate) temporary: (i64, i64),
+    /// `auto_explain.log_min_duration`, where plans are told of.
+    pub(crate) explain_after_ms: Option<u64>,
     /// Where `client_encoding` is told.
     encoding: Arc<ClientEncoding>,
     user: String,
@@ -97,6 +99,7 @@ impl Variables {
             search_path: Arc::default(),
             timeouts: Timeouts::default(),
             temporary: (-1, -1),
+            explain_after_ms: None,
             encoding: encoding.clone(),
             user: user.to_string(),
             role: None,
@@ -324,6 +327,8 @@ impl Variables {
             "hash_mem_multiplier",
             "temp_file_limit",
             "log_temp_files",
+            "log_min_duration_statement",
+            "auto_explain.log_min_duration",
         ];
         applied.iter().chain(&Costs::NAMES).for_each(|name| self.apply(name));
     }
@@ -357,6 +362,11 @@ impl Variables {
             }
             "standard_conforming_strings" => self.plain_escapes = value == "off",
             "search_path" => self.search_path = schemas_of(&value, self.current_role(&self.user)),
+            "auto_explain.log_min_duration" => self.explain_after_ms = milliseconds(&value),
+            "log_min_duration_statement" => {
+                let is_set = self.values.contains_key(name);
+                self.timeouts.log_after_ms = is_set.then(|| milliseconds(&value));
+            }
             "statement_timeout" => self.timeouts.statement_ms = milliseconds(&value).unwrap_or(0),
             "idle_session_timeout" => self.timeouts.idle_session_ms = milliseconds(&value).unwrap_or(0),
             "idle_in_transaction_session_timeout" => {

@@ -2,7 +2,8 @@
 //!
 //! * `build`: statements and queries as nodes with PostgreSQL's names; `nodes`, `scans`: those of a FROM;
 //!   `conditions`: what they test; `notes`: how they sort and hash; `semi`: those that are joins. `print`:
-//!   formats that programs read. Rows, widths and costs are the planner's (plan/cost.rs).
+//!   formats that programs read; `slow`: plans that are told without being asked for. Rows, widths and costs
+//!   are the planner's (plan/cost.rs).
 //!
 //! 1. Conditions and keys are printed by the same way as definitions (system_tables/deparse).
 //! 2. What ANALYZE shows was counted: rows and loops by node, rows that a condition dropped, and times by a
@@ -18,6 +19,7 @@ mod notes;
 mod print;
 mod scans;
 mod semi;
+pub(super) mod slow;
 
 use std::rc::Rc;
 
@@ -368,15 +370,9 @@ impl<S: Store> LocalSession<S> {
         Ok("EXPLAIN".to_string())
     }
 
-    /// The rows of the answer.
-    fn explained(
-        &self,
-        plan: &PlannedStatement,
-        options: &Options,
-        (meter, pages): (Option<&Meter>, Option<[u64; 2]>),
-        [planning, execution]: [i64; 2],
-    ) -> Result<Vec<String>> {
-        let item = self.with_system(|ctx, system| {
+    /// A plan as nodes with PostgreSQL's names.
+    fn item(&self, plan: &PlannedStatement, options: &Options) -> Result<Item> {
+        self.with_system(|ctx, system| {
             let verbose = options.verbose;
             let built = |bare| {
                 let mut estimator = Estimator::new(&self.store, ctx);
@@ -391,7 +387,24 @@ impl<S: Store> LocalSession<S> {
                 (_, 0 | 1) => built(true).0,
                 (item, _) => item,
             })
-        })?;
+        })
+    }
+
+    /// A plan as properties.
+    fn group_of(&self, plan: &PlannedStatement, options: &Options, meter: Option<&Meter>) -> Result<Group> {
+        let item = self.item(plan, options)?;
+        Ok(vec![("Plan", Prop::Group(Shown { options, meter }.group(&item)))])
+    }
+
+    /// The rows of the answer.
+    fn explained(
+        &self,
+        plan: &PlannedStatement,
+        options: &Options,
+        (meter, pages): (Option<&Meter>, Option<[u64; 2]>),
+        [planning, execution]: [i64; 2],
+    ) -> Result<Vec<String>> {
+        let item = self.item(plan, options)?;
         let shown = Shown { options, meter };
         let coherence = meter.filter(|_| options.coherence).map(Meter::total);
         let times = [

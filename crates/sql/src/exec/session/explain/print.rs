@@ -44,6 +44,8 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
+const XML_HEAD: &str = "<explain xmlns=\"http://www.postgresql.org/2009/explain\">";
+
 /// The document of one statement.
 pub(super) fn document(format: Format, query: &Group) -> String {
     match format {
@@ -52,9 +54,18 @@ pub(super) fn document(format: Format, query: &Group) -> String {
         Format::Yaml => yaml_group(query, 0, true),
         Format::Xml => {
             let query = xml_group(query, 2);
-            let name = "http://www.postgresql.org/2009/explain";
-            format!("<explain xmlns=\"{name}\">\n  <Query>\n{query}  </Query>\n</explain>")
+            format!("{XML_HEAD}\n  <Query>\n{query}  </Query>\n</explain>")
         }
+    }
+}
+
+/// A document that stands by itself, not in a list of them.
+pub(super) fn alone(format: Format, query: &Group) -> String {
+    match format {
+        Format::Text => unreachable!("text is written line by line"),
+        Format::Json => json_group(query, 0),
+        Format::Yaml => yaml_group(query, 0, false),
+        Format::Xml => format!("{XML_HEAD}\n{}</explain>", xml_group(query, 1)),
     }
 }
 
