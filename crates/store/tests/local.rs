@@ -74,7 +74,10 @@ fn a_tree_behaves_like_a_map() {
                     assert_eq!(tree.insert(&key, row), expected);
                     model.entry(key).or_insert(row);
                 } else {
-                    assert_eq!(tree.remove(&key), model.remove(&key));
+                    let (removed, row) = (tree.remove_between(&key), model.remove(&key));
+                    let before = model.range(..key.clone()).next_back().map(|entry| *entry.1);
+                    let behind = model.range(key..).next().map(|entry| *entry.1);
+                    assert_eq!(removed, row.map(|row| (before, row, behind)));
                 }
                 if numbers.below(8) == 0 {
                     look_around(&tree, &model, &self::key(words, numbers.below(keys), kind));

@@ -229,20 +229,22 @@ fn put<T: Relational>(txn: &mut T, relation: &Relation, key: &Key, bytes: &[u8])
     if inserted { Ok(()) } else { Err(TxnError::DuplicateKey { index: relation.id }) }
 }
 
-/// Marks a row of one relation for removal; false if there is none.
+/// Marks a row of one relation for removal; false if there is none. What it is goes to `image`, if that is
+/// wanted.
 fn mark_deleted<T: Relational>(
     txn: &mut T,
     relation: &Relation,
     key: &Key,
-    image: &mut Vec<u8>,
+    mut image: Option<&mut Vec<u8>>,
 ) -> Result<bool, TxnError> {
     let mut keep = |_: &Key, row: &mut RowMut<'_>| {
-        image.clear();
-        row.copy_to(image);
+        if let Some(image) = image.as_mut() {
+            image.clear();
+            row.copy_to(image);
+        }
         ControlFlow::Break(())
     };
     let found = point(txn, relation, key, &mut Visitor::Write(&mut keep))?;
-    debug_assert!(!found || image.len() == relation.row_len, "{} bytes of a row were shown", image.len());
     if found {
         txn.delete_visited(relation.at(key, txn.partitions()), key)?;
     }
@@ -342,12 +344,11 @@ impl<T: Relational> Transaction for T {
         let relation = catalog.relation(table)?;
         let (layout, indexes) = relation.table()?;
         let mut image = Vec::new();
-        if !mark_deleted(self, relation, key, &mut image)? {
+        if !mark_deleted(self, relation, key, (!indexes.is_empty()).then_some(&mut image))? {
             return Ok(false);
         }
-        let mut unused = Vec::new();
         for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
-            if !mark_deleted(self, catalog.relation(*id)?, &index.key.key_of(&image), &mut unused)? {
+            if !mark_deleted(self, catalog.relation(*id)?, &index.key.key_of(&image), None)? {
                 return Err(TxnError::Damaged {
                     table: *id,
                     what: "index without its row's entry",

@@ -15,6 +15,10 @@ use crate::method::RowLocation;
 use crate::protocol::workspace::Change;
 use crate::tables::record::Patches;
 
+/// So many rows ahead of the one that is given back the next ones are loaded: what a long transaction has is
+/// in no cache any more.
+const AHEAD: usize = 8;
+
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["commit.write-own-dram-copy"];
 
@@ -98,7 +102,7 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
         let (cx, host) = (self.cx, self.host);
         let mut latched = Latched::default();
         let held = std::mem::take(&mut self.mine.held);
-        for &place in &held {
+        for (i, &place) in held.iter().enumerate() {
             match Spot::of(place) {
                 Spot::Foreign(i) => {
                     latched.give_back();
@@ -106,6 +110,12 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
                 }
                 Spot::Own { partition, table, row } => {
                     let part = latched.reach(cx, (partition, table), |place| host.latch(place));
+                    match held.get(i + AHEAD).map(|ahead| Spot::of(*ahead)) {
+                        Some(Spot::Own { partition: p, table: t, row }) if (p, t) == (partition, table) => {
+                            part.rows.prefetch(row, 1);
+                        }
+                        _ => {}
+                    }
                     let flags = part.rows.holders(row).flags;
                     let fresh = flags.has(RowFlags::PLACEHOLDER);
                     let deleted = flags.has(RowFlags::DELETED);

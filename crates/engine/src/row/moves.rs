@@ -209,13 +209,15 @@ impl Rows {
             self.shared.retire_held(cx, at, holder);
             self.withdraw(cx, part, key, row, at);
         }
-        let removed = part.tree.remove(key.words());
-        debug_assert_eq!(removed, Some(row));
+        let removed = part.tree.remove_between(key.words());
+        debug_assert_eq!(removed.map(|(_, removed, _)| removed), Some(row));
         part.rows.free(row);
         debug_assert!(part.tree.get(key.words()).is_none(), "a row that is gone is not found");
         if part.is_restored_below(key) && part.is_restored_above(key) {
-            let (before, next) = part.neighbours(cx, key);
-            part.link(cx, self.shared, before, next);
+            // The model's costs were fitted with a search of the tree here.
+            cx.spend(Work::IndexNode, part.height());
+            let (before, next) = removed.map_or((None, None), |(before, _, next)| (before, next));
+            part.link(cx, self.shared, before, next.unwrap_or(part.sentinel));
         }
     }
 

@@ -425,9 +425,16 @@ impl LocalTree {
 
     /// Removes a key and returns its row.
     pub fn remove(&mut self, key: &[u64]) -> Option<u32> {
+        self.remove_between(key).map(|(_, row, _)| row)
+    }
+
+    /// Removes a key; its row, between the one before and the one behind it.
+    pub fn remove_between(&mut self, key: &[u64]) -> Option<(Option<u32>, u32, Option<u32>)> {
         let (place, path) = self.place_and_path(key);
         let Position { leaf, at, row } = place;
         let row = row?;
+        let of = |cursor: Cursor| self.nodes.slot(cursor.leaf, cursor.at as usize);
+        let (before, behind) = (self.before(leaf, at).map(of), self.normal(leaf, at + 1).map(of));
         self.nodes.remove(leaf, at, at);
         if let (Some(points), &[word]) = (&mut self.points, key) {
             points.remove(word);
@@ -437,7 +444,7 @@ impl LocalTree {
         if self.nodes.count(leaf) < FEW && self.height > 0 {
             self.shrink(leaf, path);
         }
-        Some(row)
+        Some((before, row, behind))
     }
 
     /// Takes `leaf` away if it is empty, or joins it with a neighbour if both have few keys.
