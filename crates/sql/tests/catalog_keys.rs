@@ -36,8 +36,8 @@ const OBJECTS: &str = "\
     create schema apart; create sequence apart.alone; \
     create table t1 (id serial primary key, m mood default 'ok', s small, \
         n int generated always as (1) stored); \
-    create table t2 (id int generated always as identity, a int unique, c int unique deferrable, b int references t1, \
-        check (a > b), primary key (id)); \
+    create table t2 (id int generated always as identity, a int unique, c int unique deferrable, \
+        b int references t1, check (a > b), primary key (id)); \
     create index on t2 (b, lower(a::text)) where a > 3; \
     create table apart.t1 (x mood[], y int); create view v1 as select * from t1; \
     create materialized view v2 as select id from v1; \
