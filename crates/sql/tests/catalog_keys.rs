@@ -108,10 +108,8 @@ const ASKED: &[&str] = &[
      (select c.collname from pg_collation c, pg_type t where c.oid = a.attcollation and t.oid = a.atttypid \
      and a.attcollation <> t.typcollation) from pg_attribute a where a.attrelid = {t2} and a.attnum > 0 \
      and not a.attisdropped order by a.attnum",
-    "select c2.relname, i.indisprimary, pg_get_indexdef(i.indexrelid, 0, true), \
-     pg_get_constraintdef(con.oid, true), contype from pg_class c, pg_class c2, pg_index i \
-     left join pg_constraint con on (conrelid = i.indrelid and conindid = i.indexrelid \
-     and contype in ('p', 'u', 'x')) where c.oid = {t2} and c.oid = i.indrelid and i.indexrelid = c2.oid \
+    "select c2.relname, i.indisprimary, pg_get_indexdef(i.indexrelid, 0, true) from pg_class c, \
+     pg_class c2, pg_index i where c.oid = {t2} and c.oid = i.indrelid and i.indexrelid = c2.oid \
      order by i.indisprimary desc, c2.relname",
     "select r.conname, pg_get_constraintdef(r.oid, true) from pg_constraint r where r.conrelid = {t2} \
      and r.contype = 'c' order by 1",

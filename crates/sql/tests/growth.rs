@@ -71,7 +71,7 @@ fn statements_do_as_many_times_more_as_there_are_rows() {
             let mut session = database.open(start()).expect("a session opens");
             let mut run = |sql: &str| {
                 let mut printed = Printed::default();
-                let sql = filled(sql, rows);
+                let sql = filled(sql.trim_start_matches("~ "), rows);
                 if let Err(error) = session.simple(&sql, &mut printed) {
                     refused.push(format!("{error}: {}", &sql[..sql.len().min(100)]));
                     session.simple("rollback", &mut printed).expect("a block ends");
@@ -93,7 +93,8 @@ fn statements_do_as_many_times_more_as_there_are_rows() {
     let mut worse = Vec::new();
     for ((shape, few), many) in shapes().zip(few).zip(many) {
         println!("{few:6} {many:6}  {shape}");
-        if 10 * many > 45 * (few + BESIDES) {
+        let most = if shape.starts_with('~') { 170 } else { 45 };
+        if 10 * many > most * (few + BESIDES) {
             worse.push(format!("{few} and {many} with four times the rows: {shape}"));
         }
     }

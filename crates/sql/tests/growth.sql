@@ -4,6 +4,7 @@
 # Tables: a (k key, v); b (x, y key); p (u1 indexed, u2 unique, th, hu); c (w bigint), without an index. th
 # repeats itself, hu has ten values, w is as v. d (id key, up: the one before in tens, t, tags, j, n, ts);
 # e (id key, d: of d, indexed; x); g (id key), of which f (id key, g) has no index; h as e, deferred.
+# ~: takes the square of them, in PostgreSQL too: a table without an index is gone through again and again.
 
 # what is asked of lists, of subqueries and of joins
 select count(*) from a where v in (select y from b)
@@ -175,8 +176,8 @@ with t as (select w from c), u as (select w from t where w > 3) select count(*) 
 with recursive t(n) as (select 1 union all select n + 1 from t where n < {n}) select count(*) from t
 with recursive t(n) as (select 1 union select n + 1 from t where n < {n}) select count(*) from t
 with recursive t(n) as (select 1 union all select a.k from t join a on a.k = t.n + 1) select count(*) from t
-with recursive t(id, up) as (select id, up from d where up is null union all select d.id, d.up from d join t on d.up = t.id) select count(*) from t
-with recursive t(n, m) as (select k, v from a where k < 5 union select a.k, a.v from a join t on a.k = t.m + 4) select count(*) from t
+~ with recursive t(id, up) as (select id, up from d where up is null union all select d.id, d.up from d join t on d.up = t.id) select count(*) from t
+~ with recursive t(n, m) as (select k, v from a where k < 5 union select a.k, a.v from a join t on a.k = t.m + 4) select count(*) from t
 with t as (select th, count(*) as n from p group by th) select count(*) from p join t using (th) where t.n > 1
 
 # texts, arrays, documents
@@ -274,8 +275,8 @@ begin; update e set d = d; rollback
 begin; update e set d = 1 + d % {n}; rollback
 begin; delete from e; delete from d where id > 3 and up is null; rollback
 begin; delete from f; delete from g; rollback
-begin; delete from g where id > {n} / 2; rollback
-begin; update g set id = id + {n} where id > {n} / 2; rollback
+~ begin; delete from g where id > {n} / 2; rollback
+~ begin; update g set id = id + {n} where id > {n} / 2; rollback
 begin; set constraints all deferred; insert into h select k, k from a; set constraints all immediate; rollback
 begin; alter table a add check (v > -5); rollback
 begin; alter table c add primary key (w); rollback

@@ -14,7 +14,7 @@ use liger_sql::session::{Database, Session};
 fn told(session: &mut dyn Session, sql: &str) -> Vec<String> {
     let mut printed = Printed::default();
     session.simple(sql, &mut printed).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    printed.notices
+    printed.notices.iter().map(|notice| notice.replace("\\n", "\n")).collect()
 }
 
 #[test]

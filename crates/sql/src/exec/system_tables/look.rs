@@ -43,7 +43,8 @@ impl<'a> Look<'a> {
             let found = schemas.filter_map(|schema| store.relation(schema.oid(), name));
             return Some(Look::of(system, found.collect(), Only::Named(name)));
         }
-        let oid = Oid::try_from(value.as_i64()?).ok()?;
+        // 0 stands for none, in rows of all kinds.
+        let oid = Oid::try_from(value.as_i64()?).ok().filter(|oid| *oid != 0)?;
         let mut objects: Vec<Arc<Object>> = store.object(oid).into_iter().collect();
         match (relation, column) {
             ("pg_index", "indrelid") => {
