@@ -43,8 +43,8 @@ impl<'a> Look<'a> {
             let found = schemas.filter_map(|schema| store.relation(schema.oid(), name));
             return Some(Look::of(system, found.collect(), Only::Named(name)));
         }
-        // 0 stands for none, in rows of all kinds.
-        let oid = Oid::try_from(value.as_i64()?).ok().filter(|oid| *oid != 0)?;
+        // 0 stands for none, in rows of all kinds; it is the oid of nothing.
+        let oid = Oid::try_from(value.as_i64()?).ok().filter(|oid| *oid != 0 || column == "oid")?;
         let mut objects: Vec<Arc<Object>> = store.object(oid).into_iter().collect();
         match (relation, column) {
             ("pg_index", "indrelid") => {
