@@ -129,7 +129,7 @@ impl DurableRun {
             crashes: 3,
             crash_verbs: 9000 << pick.below(3),
             checkpoints: pick.below(2),
-            replay_bytes: 300 << pick.below(3),
+            replay_bytes: 256 << pick.below(3),
             ..run
         }
     }
