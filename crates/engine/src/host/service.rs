@@ -9,7 +9,7 @@ use liger_fabric::{Cx, Fabric, Work};
 use liger_pod::watch::Owner;
 
 use super::Host;
-use crate::method::{AnswersMail, Method};
+use crate::method::{AnswersMail, Method, Replies};
 
 /// Replies that are held back for those behind them: a host that has asked for many things gets many at once.
 const REPLIES_AT_ONCE: usize = 16;
@@ -19,7 +19,7 @@ impl<M: Method> Host<M> {
     /// Returns the number of messages handled; an idle call costs one sync load for each other host.
     pub fn serve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let (mut to, mut replies) = (None, Vec::new());
-        let post = |to: Option<Owner>, replies: &mut Vec<Vec<u8>>| {
+        let post = |to: Option<Owner>, replies: &mut Replies| {
             if let Some(to) = to {
                 self.instance.post(cx, to, std::mem::take(replies));
             }
@@ -35,7 +35,7 @@ impl<M: Method> Host<M> {
                 // It has come back, before the failure detector saw it; it waits for an answer.
                 self.owners.is_back(host);
             }
-            if !self.method.handle(cx, (host, incarnation), bytes, &mut replies) {
+            if !self.method.handle(cx, from, bytes, &mut replies) {
                 self.drop_message();
             }
         });

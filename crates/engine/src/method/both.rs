@@ -16,7 +16,8 @@ use liger_pod::plan::PartitionId;
 use liger_pod::watch::Owner;
 
 use super::{
-    Checked, Dead, Holds, Pending, Poll, Reached, RowLocation, Running, Serves, Stores, Transacts, View,
+    Checked, Dead, Holds, Pending, Poll, Reached, Replies, RowLocation, Running, Serves, Stores, Transacts,
+    View,
 };
 use crate::catalog::{At, Relation};
 use crate::instance::Instance;
@@ -163,13 +164,7 @@ impl<A: Transacts, B: Transacts> Transacts for Both<A, B> {
 }
 
 impl<A: Serves, B: Serves> Serves for Both<A, B> {
-    fn handle<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        from: (HostId, u16),
-        message: &[u8],
-        replies: &mut Vec<Vec<u8>>,
-    ) -> bool {
+    fn handle<F: Fabric>(&self, cx: &Cx<F>, from: Owner, message: &[u8], replies: &mut Replies) -> bool {
         self.0.handle(cx, from, message, replies) || self.1.handle(cx, from, message, replies)
     }
 

@@ -192,6 +192,9 @@ pub enum Pending {
 /// Is called with the shared memory that is in use; see [`Serves::reach`].
 pub type Reached<'a> = &'a mut dyn FnMut(&mut BTreeSet<u64>) -> Result<(), RecoveryError>;
 
+/// Messages that go back to the host whose mail is handled.
+pub type Replies = Vec<Vec<u8>>;
+
 /// Is called between two steps of a long call, without a latch.
 pub type Poll<'a> = &'a mut dyn FnMut();
 
@@ -200,13 +203,7 @@ pub type Poll<'a> = &'a mut dyn FnMut();
 pub trait Serves: Deref<Target = Instance> + Send + Sync + 'static {
     /// Deals with a message of a host in this incarnation; false if it is none of this method's. Never waits.
     /// What goes back to that host is added to `replies`, and is sent soon.
-    fn handle<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        from: (HostId, u16),
-        message: &[u8],
-        replies: &mut Vec<Vec<u8>>,
-    ) -> bool {
+    fn handle<F: Fabric>(&self, cx: &Cx<F>, from: Owner, message: &[u8], replies: &mut Replies) -> bool {
         let _ = (cx, from, message, replies);
         false
     }

@@ -10,17 +10,11 @@ use liger_pod::watch::Owner;
 use super::message::{Answer, Message};
 use super::rows::{Rows, is_rows};
 use crate::instance::count;
-use crate::method::{Dead, Pending, Poll, Reached, Serves};
+use crate::method::{Dead, Pending, Poll, Reached, Replies, Serves};
 use crate::recovery::RecoveryError;
 
 impl Serves for Rows {
-    fn handle<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        from: (HostId, u16),
-        message: &[u8],
-        replies: &mut Vec<Vec<u8>>,
-    ) -> bool {
+    fn handle<F: Fabric>(&self, cx: &Cx<F>, from: Owner, message: &[u8], replies: &mut Replies) -> bool {
         let Some(message) = Message::decode(message) else { return false };
         match message {
             Message::Request { from: requester, table, partition, action } => {
@@ -28,7 +22,7 @@ impl Serves for Rows {
                     return false;
                 }
                 let answer = match self.holds(partition) {
-                    true => self.grant(cx, from, table, partition, &action),
+                    true => self.grant(cx, (from.host, from.incarnation), table, partition, &action),
                     // The sender will hear who owns it.
                     false => Answer::Conflict,
                 };
@@ -38,7 +32,7 @@ impl Serves for Rows {
                 if !self.catalog.relation(table).is_ok_and(is_rows) || !self.holds(partition) {
                     return false;
                 }
-                self.remove_for(cx, from.0, (partition, table), &key, which);
+                self.remove_for(cx, from.host, (partition, table), &key, which);
             }
             Message::Evict => _ = self.move_out_to_budget(cx),
             Message::Reply { to, answer } => return self.deliver(cx, to, answer),
