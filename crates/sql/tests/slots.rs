@@ -114,10 +114,7 @@ fn tables_change_while_sessions_of_all_hosts_work() {
                         let new = NewIndex { name, table, columns, ..NewIndex::default() };
                         let index = r.catalog.create_index(r.tx, new)?.oid;
                         let rows = r.catalog.catalog().rows(table)?;
-                        rows.each(r.tx, |tx, row| {
-                            rows.fill_index(tx, index, &row, &PlainColumns)?;
-                            Ok(ControlFlow::Continue(()))
-                        })?;
+                        rows.fill_index(r.tx, index, &PlainColumns)?;
                         Ok(index)
                     });
                     let index = made.expect("an index");

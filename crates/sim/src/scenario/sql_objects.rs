@@ -8,7 +8,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -279,10 +278,7 @@ fn index(tx: &mut dyn Access, working: &mut Working, name: &str, table: Oid) -> 
     let new = NewIndex { name, table, columns: vec![IndexColumn::of(1)], ..NewIndex::default() };
     let made = working.create_index(tx, new)?.oid;
     let rows = working.catalog().rows(table)?;
-    rows.each(tx, |tx, row| {
-        rows.fill_index(tx, made, &row, &PlainColumns)?;
-        Ok(ControlFlow::Continue(()))
-    })
+    rows.fill_index(tx, made, &PlainColumns).map(drop)
 }
 
 /// All rows, by the key and by the index: they are the same.
@@ -325,7 +321,7 @@ fn row(
         return rows.insert(tx, host.numbers(), &values, &PlainColumns).map(|_| ());
     };
     match pick.chance(25) {
-        true => rows.delete(tx, &old, &PlainColumns),
+        true => rows.delete(tx, &[old], &PlainColumns).map(|were| assert_eq!(were, [true], "it is locked")),
         false => {
             let change = RowChange::of(&old, &values, &[1, 2]);
             rows.update(tx, host.numbers(), &change, &PlainColumns).map(|_| ())

@@ -406,7 +406,8 @@ impl Working {
     }
 
     /// Makes an index and room for its entries. Entries of rows that are there already are put by whoever
-    /// can compute its columns (`TableRows::fill_index`), in the same transaction.
+    /// can compute its columns ([`TableRows::fill_index`](crate::storage::table::TableRows::fill_index)), in
+    /// the same transaction.
     ///
     /// # Errors
     /// If its name is taken or there is no such table; conflicts.

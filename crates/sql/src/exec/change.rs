@@ -21,6 +21,8 @@ use crate::tree::{
 use crate::types::value::Value;
 use crate::types::{Types, text};
 
+/// Rows that are removed together: their entries in an index are looked for in its order.
+const DELETED_TOGETHER: usize = 1 << 16;
 /// Of a value that messages about a whole row show.
 const SHOWN_BYTES: usize = 64;
 
@@ -268,19 +270,24 @@ impl<'p> Exec<'p> {
         self.ctes(&delete.ctes, outer)?;
         let table = &delete.target.table;
         let width = table.columns.len();
-        let mut count = 0;
-        let found = self.targets(&delete.from, delete.slots, width, outer)?;
-        let at_once = self.at_once(table, found.len() > 1)?;
-        for rows in found.chunks(at_once) {
-            if at_once > 1 {
-                let gone: Vec<_> = rows.iter().map(|(key, row)| (key, &row[..width])).collect();
-                self.store.announce(table, &Coming::Gone(&gone))?;
-            }
-            for (key, row) in rows {
+        let (mut count, mut targets) =
+            (0, self.targets(&delete.from, delete.slots, width, outer)?.into_iter());
+        while targets.len() > 0 {
+            let (mut gone, mut shown) = (Vec::new(), Vec::new());
+            for (key, mut row) in targets.by_ref().take(DELETED_TOGETHER) {
                 self.yield_point()?;
-                let old = Found { key: *key, values: row[..width].to_vec() };
-                if !self.own.has(table.oid, &old.key) && self.delete_row(table, &old)? {
-                    count += 1;
+                if self.own.has(table.oid, &key) {
+                    continue;
+                }
+                if delete.returning.is_some() {
+                    shown.push(row.clone());
+                }
+                row.truncate(width);
+                gone.push(Found { key, values: row });
+            }
+            for (n, was) in self.delete_rows(table, &gone)?.into_iter().enumerate() {
+                count += u64::from(was);
+                if let Some(row) = shown.get(n).filter(|_| was) {
                     self.returned(delete.returning.as_ref(), row, outer, emit)?;
                 }
             }
@@ -345,13 +352,18 @@ impl<'p> Exec<'p> {
         Ok(false)
     }
 
-    pub(crate) fn delete_row(&self, table: &Arc<Table>, old: &Found) -> Result<bool> {
-        if !self.store.delete(table, old)? {
-            return Ok(false);
+    /// Removes rows that were read; of each: false if it is gone already.
+    fn delete_rows(&self, table: &Arc<Table>, gone: &[Found]) -> Result<Vec<bool>> {
+        let were = self.store.delete(table, gone)?;
+        for (old, _) in gone.iter().zip(&were).filter(|(_, was)| **was) {
+            self.own.note(table.oid, &old.key, Some(&old.values));
+            self.deleted(table, &old.values);
         }
-        self.own.note(table.oid, &old.key, Some(&old.values));
-        self.deleted(table, &old.values);
-        Ok(true)
+        Ok(were)
+    }
+
+    pub(crate) fn delete_row(&self, table: &Arc<Table>, old: &Found) -> Result<bool> {
+        Ok(self.delete_rows(table, std::slice::from_ref(old))? == [true])
     }
 
     /// Computes generated columns and checks what a row must be by itself.

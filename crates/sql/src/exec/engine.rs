@@ -388,16 +388,11 @@ impl Rows for EngineStore {
         Ok(key)
     }
 
-    fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool> {
+    fn delete(&self, table: &Arc<Table>, gone: &[Found]) -> Result<Vec<bool>> {
         let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
-        self.step(|tx, _, _| {
-            if rows.lock(tx, &row.key)?.is_none() {
-                return Ok(false);
-            }
-            rows.delete(tx, row, &computed)?;
-            self.count_change(table.oid, Counted::Delete);
-            Ok(true)
-        })
+        let were = self.step(|tx, _, _| rows.delete(tx, gone, &computed))?;
+        were.iter().filter(|was| **was).for_each(|_| self.count_change(table.oid, Counted::Delete));
+        Ok(were)
     }
 
     fn truncate(&self, table: &Arc<Table>) -> Result<()> {
@@ -406,7 +401,15 @@ impl Rows for EngineStore {
     }
 
     fn build(&self, table: &Arc<Table>, index: &Arc<Index>) -> Result<()> {
-        if index.keeps_rows() { Ok(()) } else { self.fill_index(table, index) }
+        if index.keeps_rows() {
+            return Ok(());
+        }
+        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
+        self.step(|tx, _, _| {
+            let visited = rows.fill_index(tx, index.oid, &computed)?;
+            self.host.slots.observed().count_rows(tx.worker(), visited);
+            Ok(())
+        })
     }
 
     fn rewrite(

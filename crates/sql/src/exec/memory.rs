@@ -326,10 +326,10 @@ impl Rows for Memory {
         Ok(*change.key)
     }
 
-    fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool> {
+    fn delete(&self, table: &Arc<Table>, gone: &[Found]) -> Result<Vec<bool>> {
         let mut state = self.state.borrow_mut();
         let rows = state.rows.get_mut(&table.oid).ok_or_else(|| lost(table.oid))?;
-        Ok(rows.remove(&number_of(&row.key)).is_some())
+        Ok(gone.iter().map(|row| rows.remove(&number_of(&row.key)).is_some()).collect())
     }
 
     fn truncate(&self, table: &Arc<Table>) -> Result<()> {

@@ -156,8 +156,8 @@ pub trait Rows {
     /// Changes a row that was read in this transaction; its name now. 23505 as for `insert`.
     fn update(&self, table: &Arc<Table>, change: &RowChange<'_>) -> Result<RowKey>;
 
-    /// Removes a row that was read in this transaction; false if it is gone already.
-    fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool>;
+    /// Removes rows that were read in this transaction; of each: false if it is gone already.
+    fn delete(&self, table: &Arc<Table>, rows: &[Found]) -> Result<Vec<bool>>;
 
     /// Removes all rows.
     fn truncate(&self, table: &Arc<Table>) -> Result<()>;

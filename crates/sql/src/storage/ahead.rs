@@ -9,7 +9,7 @@ use liger_engine::{Announced, Key};
 use super::access::Access;
 use super::classes::Home;
 use super::index::{Computed, IndexRows};
-use super::table::{Row, RowChange, TableRows};
+use super::table::{RowChange, TableRows};
 use crate::error::Result;
 use crate::types::Oid;
 use crate::types::value::Value;
@@ -23,10 +23,6 @@ pub enum Coming<'a> {
     New(&'a [&'a [Value]]),
     /// Rows change.
     Changed(&'a [RowChange<'a>]),
-    /// Rows go.
-    Gone(&'a [(&'a Key, &'a [Value])]),
-    /// Rows get entries in a new index.
-    Indexed(Oid, &'a [Row]),
     /// Rows are looked for by all columns of a unique index.
     Looked(Oid, &'a [Vec<Value>]),
 }
@@ -121,14 +117,8 @@ impl TableRows {
         match coming {
             Coming::New(rows) => rows.iter().for_each(|values| found.new_row(values)),
             Coming::Changed(changes) => changes.iter().for_each(|change| found.changed(change)),
-            Coming::Gone(rows) => rows.iter().for_each(|(key, values)| found.gone(key, values)),
             Coming::Looked(index, rows) => {
                 rows.iter().for_each(|values| _ = found.looked(*index, values));
-            }
-            Coming::Indexed(index, rows) => {
-                if let Ok(index) = self.index(*index) {
-                    rows.iter().for_each(|row| found.new_entry(index, Some(&row.key), &row.values));
-                }
             }
         }
         let rows = found.rows;

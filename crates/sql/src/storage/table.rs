@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::access::Access;
 use super::classes::Home;
 pub use super::index::{Computed, PlainColumns};
-use super::index::{Entry, IndexRows, hashed_place};
+use super::index::{IndexRows, hashed_place};
 use super::key::{KeyColumn, fit};
 use super::numbers::Numbers;
 use super::overflow;
@@ -279,53 +279,59 @@ impl TableRows {
         values: &[Value],
         computed: &dyn Computed,
     ) -> Result<Key> {
-        let key = match self.key.is_empty() {
-            true => self.numbered_key(tx, numbers),
-            false => self.key_of_row(tx, values)?,
-        };
-        self.insert_at(tx, numbers, key, values, computed)?;
+        let key = self.new_key(tx, numbers, values)?;
+        self.put_row(tx, numbers, &key, values, computed)?;
+        for index in &self.indexes {
+            if let Some(entry) = index.entry(tx, self, &key, values, computed)?
+                && !self.put_entry(tx, index, &entry.key, &key)?
+            {
+                return Err(self.duplicate(index.oid, values, computed));
+            }
+        }
         Ok(key)
     }
 
-    fn insert_at(
+    /// The key of a new row.
+    pub(super) fn new_key(&self, tx: &dyn Access, numbers: &Numbers, values: &[Value]) -> Result<Key> {
+        match self.key.is_empty() {
+            true => Ok(self.numbered_key(tx, numbers)),
+            false => self.key_of_row(tx, values),
+        }
+    }
+
+    /// Puts a row, and none of its entries.
+    pub(super) fn put_row(
         &self,
         tx: &mut dyn Access,
         numbers: &Numbers,
-        key: Key,
+        key: &Key,
         values: &[Value],
         computed: &dyn Computed,
     ) -> Result<()> {
         let encoded = self.layout.encode(values, self.home.size.body.into(), |_| None)?;
-        let body = self.put_outside(tx, numbers, Home::place_of(&key), encoded)?;
-        if !tx.insert(self.home.table, &new_row(&self.home, &key, &body))? {
-            return Err(self.duplicate(self.key_index, values, computed));
+        let body = self.put_outside(tx, numbers, Home::place_of(key), encoded)?;
+        match tx.insert(self.home.table, &new_row(&self.home, key, &body))? {
+            true => Ok(()),
+            false => Err(self.duplicate(self.key_index, values, computed)),
         }
-        for index in &self.indexes {
-            if let Some(entry) = index.entry(tx, self, &key, values, computed)? {
-                self.put_entry(tx, index, &entry, &key, values, computed)?;
-            }
-        }
-        Ok(())
     }
 
-    fn put_entry(
+    /// Puts an entry that leads to a row; false if there is one with its key.
+    pub(super) fn put_entry(
         &self,
         tx: &mut dyn Access,
         index: &IndexRows,
-        entry: &Entry,
+        entry: &Key,
         row: &Key,
-        values: &[Value],
-        computed: &dyn Computed,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if tx.is_left_out("table.put-index-entry") {
-            return Ok(());
+            return Ok(true);
         }
-        let mut body = Vec::with_capacity(8 * row.width());
-        row.words().iter().for_each(|word| body.extend_from_slice(&word.to_le_bytes()));
-        match tx.insert(index.home.table, &new_row(&index.home, &entry.key, &body))? {
-            true => Ok(()),
-            false => Err(self.duplicate(index.oid, values, computed)),
+        let mut body = [0; 8 * MAX_KEY_WORDS];
+        for (to, word) in body.chunks_exact_mut(8).zip(row.words()) {
+            to.copy_from_slice(&word.to_le_bytes());
         }
+        tx.insert(index.home.table, &new_row(&index.home, entry, &body[..8 * row.width()]))
     }
 
     /// Puts what lies outside, and says in the body where.
@@ -374,7 +380,9 @@ impl TableRows {
     ) -> Result<Key> {
         let RowChange { key, old, new, set } = *change;
         if self.key_changes(tx, change)? {
-            self.remove(tx, key, old, computed)?;
+            if !self.remove(tx, &[(key, old)], computed)?[0] {
+                return Err(damaged("its key: a row that was read is gone"));
+            }
             return self.insert(tx, numbers, new, computed);
         }
         if !self.set_in_place(tx, change)? {
@@ -392,9 +400,11 @@ impl TableRows {
             if before.as_ref().map(|entry| entry.key) == after.as_ref().map(|entry| entry.key) {
                 continue;
             }
-            before.map_or(Ok(()), |entry| self.remove_entry(tx, index, &entry))?;
-            if let Some(entry) = after {
-                self.put_entry(tx, index, &entry, key, new, computed)?;
+            before.map_or(Ok(()), |entry| self.remove_entry(tx, index, &entry.key))?;
+            if let Some(entry) = after
+                && !self.put_entry(tx, index, &entry.key, key)?
+            {
+                return Err(self.duplicate(index.oid, new, computed));
             }
         }
         Ok(*key)
@@ -469,75 +479,12 @@ impl TableRows {
         gone.into_iter().try_for_each(|whole| overflow::remove(tx, home, place, whole))
     }
 
-    /// Removes a row, whose values are `old`, and its entries.
-    ///
-    /// # Errors
-    /// If the row or an entry is not there.
-    pub fn delete(&self, tx: &mut dyn Access, old: &Row, computed: &dyn Computed) -> Result<()> {
-        self.remove(tx, &old.key, &old.values, computed)
-    }
-
-    fn remove(
-        &self,
-        tx: &mut dyn Access,
-        key: &Key,
-        values: &[Value],
-        computed: &dyn Computed,
-    ) -> Result<()> {
-        let mut outside = Ok(Vec::new());
-        if self.overflow.is_some() {
-            let at = self.home.size.body_at();
-            tx.get(self.home.table, key, &mut |row| outside = self.layout.outside(&row[at..]))?;
-        }
-        if !tx.delete(self.home.table, key)? {
-            return Err(damaged("its key: a row that was read is gone"));
-        }
-        for index in &self.indexes {
-            if let Some(entry) = index.entry(tx, self, key, values, computed)? {
-                self.remove_entry(tx, index, &entry)?;
-            }
-        }
-        for reference in wholes(&outside?) {
-            let home = self.overflow.as_ref().expect("looked at only if there is one");
-            overflow::remove(tx, home, Home::place_of(key), reference)?;
-        }
-        Ok(())
-    }
-
-    fn remove_entry(&self, tx: &mut dyn Access, index: &IndexRows, entry: &Entry) -> Result<()> {
-        if tx.is_left_out("table.remove-index-entry") || tx.delete(index.home.table, &entry.key)? {
+    pub(super) fn remove_entry(&self, tx: &mut dyn Access, index: &IndexRows, entry: &Key) -> Result<()> {
+        if tx.is_left_out("table.remove-index-entry") || tx.delete(index.home.table, entry)? {
             return Ok(());
         }
         let message = format!("index \"{}\" has no entry for a row of \"{}\"", index.name, self.name);
         Err(SqlError::new(SqlState::INDEX_CORRUPTED, message))
-    }
-
-    /// Puts the entry of a row that is there already into a new index.
-    ///
-    /// # Errors
-    /// If it is a duplicate (23505); conflicts.
-    pub fn fill_index(
-        &self,
-        tx: &mut dyn Access,
-        index: Oid,
-        row: &Row,
-        computed: &dyn Computed,
-    ) -> Result<()> {
-        let index = self.index(index)?;
-        let Some(entry) = index.entry(tx, self, &row.key, &row.values, computed)? else { return Ok(()) };
-        let put = self.put_entry(tx, index, &entry, &row.key, &row.values, computed);
-        put.map_err(|error| match error.state {
-            SqlState::UNIQUE_VIOLATION => {
-                let message = format!("could not create unique index \"{}\"", index.name);
-                let mut could_not = SqlError::new(SqlState::UNIQUE_VIOLATION, message);
-                let is_duplicated = |detail: &String| detail.replace("already exists", "is duplicated");
-                could_not.detail = error.detail.as_ref().map(is_duplicated);
-                (could_not.schema, could_not.table) = (error.schema.clone(), error.table.clone());
-                could_not.constraint = error.constraint.clone();
-                could_not
-            }
-            _ => error,
-        })
     }
 
     pub(super) fn index(&self, oid: Oid) -> Result<&IndexRows> {
@@ -548,7 +495,7 @@ impl TableRows {
 
     /// The error of a row that is there twice.
     #[cold]
-    fn duplicate(&self, index: Oid, values: &[Value], computed: &dyn Computed) -> SqlError {
+    pub(super) fn duplicate(&self, index: Oid, values: &[Value], computed: &dyn Computed) -> SqlError {
         let found = self.indexes.iter().find(|there| there.oid == index);
         let columns = match found {
             Some(index) => index.plain.clone(),

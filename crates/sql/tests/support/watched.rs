@@ -14,13 +14,15 @@ pub struct Watched<'a> {
     pub lookups: usize,
     /// Where rows were changed, and how many bytes.
     pub put: Vec<(usize, usize)>,
+    /// Rows that were inserted and deleted, in this order.
+    pub changed: Vec<(TableId, Key)>,
     /// A row that scans show damaged.
     pub damaged: Option<Key>,
 }
 
 impl<'a> Watched<'a> {
     pub fn new(below: &'a mut dyn Access) -> Self {
-        Self { below, lookups: 0, put: Vec::new(), damaged: None }
+        Self { below, lookups: 0, put: Vec::new(), changed: Vec::new(), damaged: None }
     }
 }
 
@@ -121,11 +123,13 @@ impl Access for Watched<'_> {
     }
 
     fn insert(&mut self, table: TableId, row: &NewRow) -> Result<bool> {
+        self.changed.push((table, self.below.key_of(table, row.bytes())));
         self.below.insert(table, row)
     }
 
     fn delete(&mut self, table: TableId, key: &Key) -> Result<bool> {
         self.lookups += 1;
+        self.changed.push((table, *key));
         self.below.delete(table, key)
     }
 

@@ -211,7 +211,7 @@ impl<S: Store> LocalSession<S> {
         })?;
         for row in there.into_values().flatten() {
             self.start.interrupt.check()?;
-            self.store.delete(table, &row)?;
+            self.store.delete(table, std::slice::from_ref(&row))?;
         }
         self.put_all(table, &new)
     }

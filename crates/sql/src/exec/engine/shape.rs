@@ -3,18 +3,17 @@
 //! 1. A primary key's index is the table itself: what has other key columns than before, or rows that grow
 //!    out of their class, is moved to a new object.
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use super::EngineStore;
 use crate::catalog::change::NewTable;
 use crate::catalog::layout::missing_value;
 use crate::catalog::object::{Constraint, Index, IndexColumn, Indexed, Object, RowsAt, Rule, Table};
 use crate::catalog::sizing;
-use crate::error::{Result, SqlError, SqlState};
-use crate::exec::store::{Rows, lost};
+use crate::error::Result;
+use crate::exec::store::lost;
 use crate::stop;
 use crate::storage::access::Access;
-use crate::storage::ahead::{Coming, ROWS_AHEAD, is_spread};
+use crate::storage::bulk::not_unique;
 use crate::storage::classes::ObjectId;
 use crate::storage::overflow;
 use crate::storage::private::is_private;
@@ -39,43 +38,9 @@ impl EngineStore {
         })
     }
 
-    /// Puts the entries of all rows into a new index.
-    pub(super) fn fill_index(&self, table: &Arc<Table>, index: &Arc<Index>) -> Result<()> {
-        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
-        let described = self.catalog().table(table.oid).ok_or_else(|| lost(table.oid))?.clone();
-        let spread = self.is_spread(table)?;
-        for batch in self.all_rows(&described)?.chunks(ROWS_AHEAD) {
-            if spread {
-                self.announce(table, &Coming::Indexed(index.oid, batch))?;
-            }
-            for row in batch {
-                stop::check()?;
-                self.step(|tx, _, _| rows.fill_index(tx, index.oid, row, &computed))?;
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn put_rows(&self, table: Oid, mut values: impl Iterator<Item = Vec<Value>>) -> Result<()> {
+    pub(super) fn put_rows(&self, table: Oid, values: impl Iterator<Item = Vec<Value>>) -> Result<()> {
         let (rows, computed) = (self.rows(table)?, self.computed(table));
-        let spread = !is_private(table) && self.step(|tx, _, _| Ok(is_spread(tx)))?;
-        loop {
-            let batch: Vec<Vec<Value>> = values.by_ref().take(ROWS_AHEAD).collect();
-            if batch.is_empty() {
-                return Ok(());
-            }
-            if spread {
-                let coming: Vec<&[Value]> = batch.iter().map(Vec::as_slice).collect();
-                self.step(|tx, _, _| {
-                    rows.announce(tx, &Coming::New(&coming), &computed);
-                    Ok(())
-                })?;
-            }
-            for values in &batch {
-                stop::check()?;
-                self.step(|tx, _, host| rows.insert(tx, host.numbers(), values, &computed))?;
-            }
-        }
+        self.step(|tx, _, host| rows.insert_all(tx, host.numbers(), values, &computed))
     }
 
     /// Gives a table other rows, for another key or another size, and moves what it has.
@@ -165,13 +130,4 @@ impl EngineStore {
             working.replace(tx, Object::Table(table))
         })
     }
-}
-
-/// 23505 while an index is made over rows that are there.
-fn not_unique(mut error: SqlError, index: &str) -> SqlError {
-    if error.state == SqlState::UNIQUE_VIOLATION {
-        error.message = format!("could not create unique index \"{index}\"");
-        error.detail = error.detail.take().map(|detail| detail.replace("already exists", "is duplicated"));
-    }
-    error
 }
