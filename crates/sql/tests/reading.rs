@@ -10,6 +10,7 @@ use liger_engine::{Key, TableId};
 use liger_sql::catalog::change::NewIndex;
 use liger_sql::catalog::check;
 use liger_sql::catalog::object::IndexColumn;
+use liger_sql::storage::bulk::at_once;
 use liger_sql::storage::scan::{Hold, Range};
 use liger_sql::storage::table::{PlainColumns, RowChange};
 use liger_sql::{SqlState, Value};
@@ -111,7 +112,7 @@ fn entries_of_many_rows_are_put_and_removed_in_the_order_of_their_index() {
     host.run(|tx, working| {
         let rows = working.catalog().rows(table)?;
         let mut tx = Watched::new(tx);
-        rows.insert_all(&mut tx, &numbers, (0..500).map(values), &PlainColumns)?;
+        rows.insert_all(&at_once(&mut tx), &numbers, (0..500).map(values), &PlainColumns)?;
         assert_eq!(is_in_order(&tx.changed), 2);
         Ok(())
     });
@@ -119,7 +120,7 @@ fn entries_of_many_rows_are_put_and_removed_in_the_order_of_their_index() {
         let made = working.create_index(tx, index("by_balance", 2))?.oid;
         let rows = working.catalog().rows(table)?;
         let mut tx = Watched::new(tx);
-        assert_eq!(rows.fill_index(&mut tx, made, &PlainColumns)?, 500);
+        assert_eq!(rows.fill_index(&at_once(&mut tx), made, &PlainColumns)?, 500);
         assert!(tx.changed.len() == 500 && tx.changed.is_sorted());
         Ok(made)
     });
@@ -140,7 +141,7 @@ fn entries_of_many_rows_are_put_and_removed_in_the_order_of_their_index() {
             found.push(row);
         }
         let mut tx = Watched::new(tx);
-        assert_eq!(rows.delete(&mut tx, &found, &PlainColumns)?, [true; 500]);
+        assert_eq!(rows.delete(&at_once(&mut tx), &found, &PlainColumns)?, [true; 500]);
         assert_eq!(is_in_order(&tx.changed), 3);
         assert_eq!(tx.lookups, 500 * 4, "each row is looked at for what lies outside, and removed");
         Ok(())

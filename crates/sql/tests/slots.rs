@@ -25,6 +25,7 @@ use liger_sql::catalog::definition::Held;
 use liger_sql::catalog::object::IndexColumn;
 use liger_sql::slots::{Running, Slots};
 use liger_sql::storage::access::{Access, RowAccess, is_conflict, transact};
+use liger_sql::storage::bulk::at_once;
 use liger_sql::storage::classes::{Classes, Home};
 use liger_sql::storage::table::PlainColumns;
 use liger_sql::{SqlError, SqlState, Value};
@@ -114,7 +115,7 @@ fn tables_change_while_sessions_of_all_hosts_work() {
                         let new = NewIndex { name, table, columns, ..NewIndex::default() };
                         let index = r.catalog.create_index(r.tx, new)?.oid;
                         let rows = r.catalog.catalog().rows(table)?;
-                        rows.fill_index(r.tx, index, &PlainColumns)?;
+                        rows.fill_index(&at_once(r.tx), index, &PlainColumns)?;
                         Ok(index)
                     });
                     let index = made.expect("an index");

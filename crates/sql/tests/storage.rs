@@ -9,6 +9,7 @@ use liger_sql::catalog::check;
 use liger_sql::catalog::object::{IndexColumn, Object, PUBLIC, Sequence};
 use liger_sql::catalog::sequence;
 use liger_sql::storage::access::Access;
+use liger_sql::storage::bulk::at_once;
 use liger_sql::storage::scan::Range;
 use liger_sql::storage::table::{PlainColumns, Row, RowChange, TableRows};
 use liger_sql::storage::undo::{UndoLog, Undoing};
@@ -130,7 +131,7 @@ fn indexes_follow_their_rows() {
         let by_balance = working.create_index(tx, new("by_balance", vec![IndexColumn::of(2)], true))?.oid;
         let rows = working.catalog().rows(table)?;
         for index in [by_owner, by_balance] {
-            assert_eq!(rows.fill_index(tx, index, &PlainColumns)?, 40);
+            assert_eq!(rows.fill_index(&at_once(tx), index, &PlainColumns)?, 40);
         }
         Ok((by_owner, by_balance))
     });
@@ -168,7 +169,7 @@ fn indexes_follow_their_rows() {
         rows.update(tx, &numbers, &RowChange::of(&row, &changed, &[1, 2]), &PlainColumns)?;
         let key = rows.key_of(tx, &[&Value::Int4(23)])?;
         let row = rows.lock(tx, &key)?.expect("it is there");
-        assert_eq!(rows.delete(tx, &[row], &PlainColumns)?, [true]);
+        assert_eq!(rows.delete(&at_once(tx), &[row], &PlainColumns)?, [true]);
         Ok(())
     });
     a.run(|tx, working| {
@@ -239,7 +240,7 @@ fn long_values_lie_outside_and_long_keys_are_cut() {
         assert_eq!(row.values[2].as_str().map(str::len), Some(32_000));
         let key = rows.key_of(tx, &[&Value::text(name(18))])?;
         let row = rows.get(tx, &key)?.expect("it is there");
-        assert_eq!(rows.delete(tx, &[row], &PlainColumns)?, [true]);
+        assert_eq!(rows.delete(&at_once(tx), &[row], &PlainColumns)?, [true]);
         Ok(())
     });
     a.run(|tx, working| {
@@ -282,7 +283,7 @@ fn a_value_of_some_megabytes_comes_back_and_goes_as_a_whole() {
         let row = rows.get(tx, &key)?.expect("it is there");
         assert_eq!(row.values[1].as_str(), Some("short"));
         assert!(matches!(&row.values[2], Value::Bytea(read) if **read == bytes[..]));
-        rows.delete(tx, std::slice::from_ref(&row), &PlainColumns)?;
+        rows.delete(&at_once(tx), std::slice::from_ref(&row), &PlainColumns)?;
         assert_eq!(check::problems(tx, working.catalog(), &PlainColumns)?, Vec::<String>::new());
         // A value of a gigabyte is refused before any of it is put.
         let home = working.catalog().classes().home(outside)?;
@@ -317,7 +318,7 @@ fn savepoints_undo_rows_and_objects() {
             rows.lock(tx, &key)
         };
         let (zero, one) = (row(&mut tx, 0)?.expect("there"), row(&mut tx, 1)?.expect("there"));
-        assert_eq!(rows.delete(&mut tx, &[zero.clone(), zero], &PlainColumns)?, [true, false]);
+        assert_eq!(rows.delete(&at_once(&mut tx), &[zero.clone(), zero], &PlainColumns)?, [true, false]);
         let changed = account(1, "changed", 2);
         rows.update(&mut tx, &numbers, &RowChange::of(&one, &changed, &[1, 2]), &PlainColumns)?;
         rows.insert(&mut tx, &numbers, &account(0, "again", 3), &PlainColumns)?;
@@ -366,7 +367,7 @@ fn a_transaction_without_memory_for_more_goes_back_to_its_savepoint() {
             let key = rows.key_of(&tx, &[&Value::Int4(id)])?;
             let row = rows.lock(&mut tx, &key)?.expect("there");
             if id < 100 {
-                rows.delete(&mut tx, &[row], &PlainColumns)?;
+                rows.delete(&at_once(&mut tx), &[row], &PlainColumns)?;
             } else {
                 let changed = account(id, "changed", 2);
                 rows.update(&mut tx, &numbers, &RowChange::of(&row, &changed, &[1, 2]), &PlainColumns)?;

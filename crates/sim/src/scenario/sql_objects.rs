@@ -21,6 +21,7 @@ use liger_sql::catalog::definition::Held;
 use liger_sql::catalog::object::{Column, IndexColumn, Object, PUBLIC};
 use liger_sql::catalog::{Catalog, HostCatalog, check};
 use liger_sql::storage::access::{Access, attempt, is_conflict};
+use liger_sql::storage::bulk::at_once;
 use liger_sql::storage::classes::{ClassSize, Classes};
 use liger_sql::storage::scan::Range;
 use liger_sql::storage::signals::{self, Kind, Signal};
@@ -278,7 +279,7 @@ fn index(tx: &mut dyn Access, working: &mut Working, name: &str, table: Oid) -> 
     let new = NewIndex { name, table, columns: vec![IndexColumn::of(1)], ..NewIndex::default() };
     let made = working.create_index(tx, new)?.oid;
     let rows = working.catalog().rows(table)?;
-    rows.fill_index(tx, made, &PlainColumns).map(drop)
+    rows.fill_index(&at_once(tx), made, &PlainColumns).map(drop)
 }
 
 /// All rows, by the key and by the index: they are the same.
@@ -321,7 +322,9 @@ fn row(
         return rows.insert(tx, host.numbers(), &values, &PlainColumns).map(|_| ());
     };
     match pick.chance(25) {
-        true => rows.delete(tx, &[old], &PlainColumns).map(|were| assert_eq!(were, [true], "it is locked")),
+        true => rows
+            .delete(&at_once(tx), &[old], &PlainColumns)
+            .map(|were| assert_eq!(were, [true], "it is locked")),
         false => {
             let change = RowChange::of(&old, &values, &[1, 2]);
             rows.update(tx, host.numbers(), &change, &PlainColumns).map(|_| ())

@@ -390,7 +390,7 @@ impl Rows for EngineStore {
 
     fn delete(&self, table: &Arc<Table>, gone: &[Found]) -> Result<Vec<bool>> {
         let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
-        let were = self.step(|tx, _, _| rows.delete(tx, gone, &computed))?;
+        let were = rows.delete(self, gone, &computed)?;
         were.iter().filter(|was| **was).for_each(|_| self.count_change(table.oid, Counted::Delete));
         Ok(were)
     }
@@ -405,8 +405,8 @@ impl Rows for EngineStore {
             return Ok(());
         }
         let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
+        let visited = rows.fill_index(self, index.oid, &computed)?;
         self.step(|tx, _, _| {
-            let visited = rows.fill_index(tx, index.oid, &computed)?;
             self.host.slots.observed().count_rows(tx.worker(), visited);
             Ok(())
         })

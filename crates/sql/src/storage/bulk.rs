@@ -9,6 +9,9 @@
 //! 1. As everywhere (table.rs), rows are changed before entries, and the indexes in the order in which they
 //!    are known.
 //! 2. What is kept of entries that are to be put is bounded ([`RUN`]).
+//! 3. No step takes long ([`STEP`] rows), however many rows there are: others may want the worker.
+
+use std::cell::RefCell;
 
 use liger_engine::{Announced, Key};
 
@@ -17,46 +20,76 @@ use super::ahead::ROWS_AHEAD;
 use super::classes::Home;
 use super::index::{Computed, IndexRows};
 use super::numbers::Numbers;
-use super::overflow;
-use super::row::wholes;
 use super::scan::Range;
 use super::table::{Row, TableRows};
 use crate::error::{Result, SqlError, SqlState};
-use crate::stop;
 use crate::types::Oid;
 use crate::types::value::Value;
 
 /// Entries that are sorted together.
 const RUN: usize = 1 << 20;
 
+/// Rows, or entries, of a step: some 0.1 ms.
+const STEP: usize = ROWS_AHEAD;
+
+/// Rows that are read in a step.
+const READ: usize = 1 << 10;
+
 /// Entries that are to be put: their keys, and those of their rows.
 type Entries = Vec<(Key, Key)>;
+
+/// A transaction that is used step by step: between two of them others may have its worker, and the statement
+/// may be told to stop.
+pub trait Steps {
+    /// Runs a step.
+    ///
+    /// # Errors
+    /// Those of the step; if the statement is to stop.
+    fn step<R>(&self, step: impl FnOnce(&mut dyn Access) -> Result<R>) -> Result<R>;
+}
+
+/// Steps of whom nobody waits for: one after another.
+pub fn at_once(tx: &mut dyn Access) -> impl Steps {
+    AtOnce(RefCell::new(tx))
+}
+
+struct AtOnce<'a>(RefCell<&'a mut dyn Access>);
+
+impl Steps for AtOnce<'_> {
+    fn step<R>(&self, step: impl FnOnce(&mut dyn Access) -> Result<R>) -> Result<R> {
+        step(&mut **self.0.borrow_mut())
+    }
+}
 
 impl TableRows {
     /// Fills a new index with the entries of all rows; how many rows there are.
     ///
     /// # Errors
     /// If there is a duplicate (23505); conflicts.
-    pub fn fill_index(&self, tx: &mut dyn Access, index: Oid, computed: &dyn Computed) -> Result<u64> {
+    pub fn fill_index(&self, steps: &impl Steps, index: Oid, computed: &dyn Computed) -> Result<u64> {
         let index = self.index(index)?;
         let is_read =
             |plain: &Vec<usize>, n: usize| plain.contains(&n) || self.key.iter().any(|key| key.0 == n);
         let of = |plain| (0..self.columns()).map(|n| is_read(plain, n)).collect();
         let columns = index.plain.as_ref().map(of);
-        let mut scan = self.scan(tx, &Range { columns, ..Range::default() })?;
-        let (mut entries, mut rows) = (Entries::new(), 0);
-        while let Some(row) = scan.next(tx, self)? {
-            stop::check_at(rows as usize)?;
-            rows += 1;
-            if let Some(entry) = index.entry(tx, self, &row.key, &row.values, computed)? {
-                entries.push((entry.key, row.key));
-            }
-            if entries.len() == RUN {
-                self.put_entries(tx, index, &mut entries, computed)
+        let mut scan = steps.step(|tx| self.scan(tx, &Range { columns, ..Range::default() }))?;
+        let (mut entries, mut rows, mut is_done) = (Entries::new(), 0, false);
+        while !is_done {
+            is_done = steps.step(|tx| {
+                for _ in 0..READ {
+                    let Some(row) = scan.next(tx, self)? else { return Ok(true) };
+                    rows += 1;
+                    if let Some(entry) = index.entry(tx, self, &row.key, &row.values, computed)? {
+                        entries.push((entry.key, row.key));
+                    }
+                }
+                Ok(false)
+            })?;
+            if is_done || entries.len() + READ > RUN {
+                self.put_entries(steps, index, &mut entries, computed)
                     .map_err(|e| not_unique(e, &index.name))?;
             }
         }
-        self.put_entries(tx, index, &mut entries, computed).map_err(|e| not_unique(e, &index.name))?;
         Ok(rows)
     }
 
@@ -66,7 +99,7 @@ impl TableRows {
     /// As [`TableRows::insert`]; of several duplicates one is told.
     pub fn insert_all(
         &self,
-        tx: &mut dyn Access,
+        steps: &impl Steps,
         numbers: &Numbers,
         rows: impl Iterator<Item = Vec<Value>>,
         computed: &dyn Computed,
@@ -75,51 +108,53 @@ impl TableRows {
         let mut kept = 0;
         let mut rows = rows.fuse();
         loop {
-            stop::check()?;
-            let keyed = |values: Vec<Value>| Ok((self.new_key(tx, numbers, &values)?, values));
-            let batch = rows.by_ref().take(ROWS_AHEAD).map(keyed).collect::<Result<Vec<_>>>()?;
+            let batch: Vec<Vec<Value>> = rows.by_ref().take(STEP).collect();
             if batch.is_empty() {
                 break;
             }
-            announce(tx, batch.iter().map(|(key, _)| Announced::insert(self.home.table, *key)));
-            for (key, values) in &batch {
-                self.put_row(tx, numbers, key, values, computed)?;
-                for (index, entries) in self.indexes.iter().zip(&mut entries) {
-                    if let Some(entry) = index.entry(tx, self, key, values, computed)? {
-                        entries.push((entry.key, *key));
-                        kept += 1;
+            kept += batch.len() * entries.len();
+            steps.step(|tx| {
+                let keys = batch.iter().map(|values| self.new_key(tx, numbers, values));
+                let keys = keys.collect::<Result<Vec<Key>>>()?;
+                announce(tx, keys.iter().map(|key| Announced::insert(self.home.table, *key)));
+                for (key, values) in keys.into_iter().zip(&batch) {
+                    self.put_row(tx, numbers, &key, values, computed)?;
+                    for (index, entries) in self.indexes.iter().zip(&mut entries) {
+                        if let Some(entry) = index.entry(tx, self, &key, values, computed)? {
+                            entries.push((entry.key, key));
+                        }
                     }
                 }
-            }
+                Ok(())
+            })?;
             if kept >= RUN {
-                self.put_all_entries(tx, &mut entries, computed)?;
+                self.put_all_entries(steps, &mut entries, computed)?;
                 kept = 0;
             }
         }
-        self.put_all_entries(tx, &mut entries, computed)
+        self.put_all_entries(steps, &mut entries, computed)
     }
 
     fn put_all_entries(
         &self,
-        tx: &mut dyn Access,
+        steps: &impl Steps,
         entries: &mut [Entries],
         computed: &dyn Computed,
     ) -> Result<()> {
         let mut of_each = self.indexes.iter().zip(entries);
-        of_each.try_for_each(|(index, entries)| self.put_entries(tx, index, entries, computed))
+        of_each.try_for_each(|(index, entries)| self.put_entries(steps, index, entries, computed))
     }
 
     /// Puts entries of rows that are there.
     fn put_entries(
         &self,
-        tx: &mut dyn Access,
+        steps: &impl Steps,
         index: &IndexRows,
         entries: &mut Entries,
         computed: &dyn Computed,
     ) -> Result<()> {
         entries.sort_unstable();
-        for batch in entries.chunks(ROWS_AHEAD) {
-            stop::check()?;
+        let put = |tx: &mut dyn Access, batch: &[(Key, Key)]| {
             announce(tx, batch.iter().map(|(entry, _)| Announced::insert(index.home.table, *entry)));
             for (entry, key) in batch {
                 if !self.put_entry(tx, index, entry, key)? {
@@ -127,7 +162,9 @@ impl TableRows {
                     return Err(self.duplicate(index.oid, &row.values, computed));
                 }
             }
-        }
+            Ok(())
+        };
+        entries.chunks(STEP).try_for_each(|batch| steps.step(|tx| put(tx, batch)))?;
         entries.clear();
         Ok(())
     }
@@ -136,46 +173,34 @@ impl TableRows {
     ///
     /// # Errors
     /// If an entry is not there; conflicts.
-    pub fn delete(&self, tx: &mut dyn Access, rows: &[Row], computed: &dyn Computed) -> Result<Vec<bool>> {
-        let rows: Vec<(&Key, &[Value])> = rows.iter().map(|row| (&row.key, &*row.values)).collect();
-        self.remove(tx, &rows, computed)
-    }
-
-    pub(super) fn remove(
-        &self,
-        tx: &mut dyn Access,
-        rows: &[(&Key, &[Value])],
-        computed: &dyn Computed,
-    ) -> Result<Vec<bool>> {
-        let (at, mut outside) = (self.home.size.body_at(), Vec::new());
-        let mut were = Vec::with_capacity(rows.len());
-        for (number, (key, _)) in rows.iter().enumerate() {
-            stop::check_at(number)?;
-            if let Some(home) = self.overflow {
-                let mut bytes = Vec::new();
-                if tx.update(self.home.table, key, &mut |row| row.copy_to(&mut bytes))? {
-                    let place = Home::place_of(key);
-                    let lie = self.layout.outside(&bytes[at..])?;
-                    outside.extend(wholes(&lie).into_iter().map(|reference| (home, place, reference)));
+    pub fn delete(&self, steps: &impl Steps, rows: &[Row], computed: &dyn Computed) -> Result<Vec<bool>> {
+        let (mut were, mut outside) = (Vec::with_capacity(rows.len()), Vec::new());
+        let mut entries = vec![Vec::new(); self.indexes.len()];
+        for batch in rows.chunks(STEP) {
+            steps.step(|tx| {
+                for row in batch {
+                    let mut left = Vec::new();
+                    let was = self.remove_row(tx, &row.key, &mut left)?;
+                    were.push(was);
+                    outside.extend(left.into_iter().map(|whole| (row.key, whole)));
+                    for (index, entries) in self.indexes.iter().zip(&mut entries).filter(|_| was) {
+                        let entry = index.entry(tx, self, &row.key, &row.values, computed)?;
+                        entries.extend(entry.map(|entry| entry.key));
+                    }
                 }
-            }
-            were.push(tx.delete(self.home.table, key)?);
+                Ok(())
+            })?;
         }
-        for index in &self.indexes {
-            let mut entries = Vec::with_capacity(rows.len());
-            for (key, values) in rows.iter().zip(&were).filter(|(_, was)| **was).map(|(row, _)| row) {
-                entries.extend(index.entry(tx, self, key, values, computed)?.map(|entry| entry.key));
-            }
+        for (index, entries) in self.indexes.iter().zip(&mut entries) {
             entries.sort_unstable();
-            for batch in entries.chunks(ROWS_AHEAD) {
-                stop::check()?;
+            let remove = |tx: &mut dyn Access, batch: &[Key]| {
                 announce(tx, batch.iter().map(|entry| Announced::update(index.home.table, *entry)));
-                batch.iter().try_for_each(|entry| self.remove_entry(tx, index, entry))?;
-            }
+                batch.iter().try_for_each(|entry| self.remove_entry(tx, index, entry))
+            };
+            entries.chunks(STEP).try_for_each(|batch| steps.step(|tx| remove(tx, batch)))?;
         }
-        for (home, place, reference) in outside {
-            overflow::remove(tx, &home, place, reference)?;
-        }
+        let remove = |tx: &mut dyn Access, key: &Key, whole| self.remove_outside(tx, key, whole);
+        outside.into_iter().try_for_each(|(key, whole)| steps.step(|tx| remove(tx, &key, whole)))?;
         Ok(were)
     }
 }

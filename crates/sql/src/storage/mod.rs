@@ -4,7 +4,7 @@
 //! * [`key`], [`row`], `codec`: keys that sort like values, bodies that hold them;
 //! * [`access`]: what is asked of a transaction; [`undo`]: savepoints over it; [`private`]: a session's own
 //!   rows beside it;
-//! * [`table`], [`scan`], `index`: rows of a table with their index entries; `bulk`: many of them at once;
+//! * [`table`], [`scan`], `index`: rows of a table with their index entries; [`bulk`]: many of them at once;
 //!   [`ahead`]: those that are needed next; [`overflow`]: values that do not fit a row; `check`: whether they
 //!   fit together;
 //! * [`parts`]: the objects that are there before the first table, and what lies in them: [`garbage`]: rows
@@ -17,7 +17,7 @@
 pub mod access;
 pub mod advisory;
 pub mod ahead;
-pub(crate) mod bulk;
+pub mod bulk;
 pub mod census;
 pub(crate) mod check;
 pub mod classes;

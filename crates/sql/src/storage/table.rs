@@ -380,9 +380,7 @@ impl TableRows {
     ) -> Result<Key> {
         let RowChange { key, old, new, set } = *change;
         if self.key_changes(tx, change)? {
-            if !self.remove(tx, &[(key, old)], computed)?[0] {
-                return Err(damaged("its key: a row that was read is gone"));
-            }
+            self.remove(tx, key, old, computed)?;
             return self.insert(tx, numbers, new, computed);
         }
         if !self.set_in_place(tx, change)? {
@@ -477,6 +475,44 @@ impl TableRows {
         let kept = wholes(&self.layout.outside(&body)?);
         let gone = wholes(&outside).into_iter().filter(|whole| !kept.contains(whole));
         gone.into_iter().try_for_each(|whole| overflow::remove(tx, home, place, whole))
+    }
+
+    /// Removes a row that was read, whose values are `old`, and its entries.
+    fn remove(&self, tx: &mut dyn Access, key: &Key, old: &[Value], computed: &dyn Computed) -> Result<()> {
+        let mut outside = Vec::new();
+        if !self.remove_row(tx, key, &mut outside)? {
+            return Err(damaged("its key: a row that was read is gone"));
+        }
+        for index in &self.indexes {
+            if let Some(entry) = index.entry(tx, self, key, old, computed)? {
+                self.remove_entry(tx, index, &entry.key)?;
+            }
+        }
+        outside.into_iter().try_for_each(|whole| self.remove_outside(tx, key, whole))
+    }
+
+    /// Removes a row, and none of its entries; adds what it leaves outside. False if it is not there.
+    pub(super) fn remove_row(
+        &self,
+        tx: &mut dyn Access,
+        key: &Key,
+        outside: &mut Vec<Reference>,
+    ) -> Result<bool> {
+        if self.overflow.is_some() {
+            let mut bytes = Vec::new();
+            if !tx.update(self.home.table, key, &mut |row| row.copy_to(&mut bytes))? {
+                return Ok(false);
+            }
+            let lie = self.layout.outside(&bytes[self.home.size.body_at()..])?;
+            outside.extend(wholes(&lie));
+        }
+        tx.delete(self.home.table, key)
+    }
+
+    /// Removes what a row has left outside.
+    pub(super) fn remove_outside(&self, tx: &mut dyn Access, key: &Key, whole: Reference) -> Result<()> {
+        let home = self.overflow.as_ref().expect("something lies outside");
+        overflow::remove(tx, home, Home::place_of(key), whole)
     }
 
     pub(super) fn remove_entry(&self, tx: &mut dyn Access, index: &IndexRows, entry: &Key) -> Result<()> {

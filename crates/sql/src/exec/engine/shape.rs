@@ -10,16 +10,24 @@ use crate::catalog::layout::missing_value;
 use crate::catalog::object::{Constraint, Index, IndexColumn, Indexed, Object, RowsAt, Rule, Table};
 use crate::catalog::sizing;
 use crate::error::Result;
-use crate::exec::store::lost;
+use crate::exec::store::{SessionHost, lost};
 use crate::stop;
 use crate::storage::access::Access;
-use crate::storage::bulk::not_unique;
+use crate::storage::bulk::{Steps, not_unique};
 use crate::storage::classes::ObjectId;
 use crate::storage::overflow;
 use crate::storage::private::is_private;
 use crate::storage::table::{Row, put_edges};
 use crate::types::Oid;
 use crate::types::value::Value;
+
+impl Steps for EngineStore {
+    fn step<R>(&self, step: impl FnOnce(&mut dyn Access) -> Result<R>) -> Result<R> {
+        self.lend();
+        stop::check()?;
+        Self::step(self, |tx, _, _| step(tx))
+    }
+}
 
 impl EngineStore {
     /// All rows of a table as this description has it.
@@ -40,7 +48,7 @@ impl EngineStore {
 
     pub(super) fn put_rows(&self, table: Oid, values: impl Iterator<Item = Vec<Value>>) -> Result<()> {
         let (rows, computed) = (self.rows(table)?, self.computed(table));
-        self.step(|tx, _, host| rows.insert_all(tx, host.numbers(), values, &computed))
+        rows.insert_all(self, self.host.catalog.numbers(), values, &computed)
     }
 
     /// Gives a table other rows, for another key or another size, and moves what it has.
