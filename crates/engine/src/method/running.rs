@@ -108,6 +108,22 @@ impl TxnState {
         self.llsn = self.llsn.max(version);
         self.core.show(cx, (relation, place), key, (base, version), visitor)
     }
+
+    /// As [`TxnState::show`], a row that it has not held for changes before.
+    ///
+    /// # Errors
+    /// If the visitor changes a key.
+    pub fn show_first<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        row: (&Relation, RowLocation),
+        key: &Key,
+        (base, version): (&[u8], u64),
+        visitor: &mut Visitor<'_>,
+    ) -> Result<Option<ControlFlow<()>>, TxnError> {
+        self.llsn = self.llsn.max(version);
+        self.core.show_first(cx, row, key, (base, version), visitor)
+    }
 }
 
 /// Answers other hosts for a transaction that waits.

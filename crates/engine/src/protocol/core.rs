@@ -21,7 +21,7 @@ use crate::tables::key::{Key, KeyRange};
 use crate::txn::{TableId, TxnError};
 
 /// What a transaction holds beside its locks; `P` is how its protocol names where a row is.
-pub struct TxnCore<P> {
+pub struct TxnCore<P: Copy + Eq + Hash> {
     /// Its changes, which nobody else sees.
     pub work: Workspace<P>,
     record: Option<TxnRecord>,
@@ -155,7 +155,7 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
     }
 
     /// True if it has made the row at this place.
-    pub fn is_own_insert(&self, place: P) -> bool {
+    pub fn is_own_insert(&mut self, place: P) -> bool {
         self.work.changes.number(&place).is_some_and(|i| self.work.changes[i].is_new)
     }
 
@@ -174,5 +174,23 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
         debug_assert!(self.refused.is_none(), "a transaction that was refused sees nothing");
         cx.spend(Work::DramLine, 2);
         self.work.show(relation, place, key, base, version, visitor)
+    }
+
+    /// As [`TxnCore::show`], a row that it has not held for changes before.
+    ///
+    /// # Errors
+    /// If the visitor changes a key.
+    pub fn show_first<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        row: (&Relation, P),
+        key: &Key,
+        base: (&[u8], u64),
+        visitor: &mut Visitor<'_>,
+    ) -> Result<Option<ControlFlow<()>>, TxnError> {
+        debug_assert!(self.refused.is_none(), "a transaction that was refused sees nothing");
+        debug_assert!(self.work.changes.number(&row.1).is_none(), "what is changed is held for that");
+        cx.spend(Work::DramLine, 2);
+        self.work.show_known(None, row, key, base, visitor)
     }
 }

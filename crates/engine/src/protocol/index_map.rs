@@ -10,6 +10,8 @@ use std::ops::{Deref, DerefMut};
 
 /// Beyond this capacity the memory of a large transaction is given back.
 const LARGE: usize = 1 << 12;
+/// A list of so many things is looked through.
+const FEW: usize = 8;
 
 /// Numbers of things, by name.
 pub struct IndexMap<K>(HashMap<K, u32, BuildHasherDefault<Mixer>>);
@@ -43,33 +45,63 @@ impl<K: Hash + Eq> IndexMap<K> {
     }
 }
 
-/// Things in the order in which they came, each found by its name.
-pub struct Listed<K, T> {
-    list: Vec<T>,
-    places: IndexMap<K>,
+/// What a thing is found by.
+pub trait Named {
+    /// Its name.
+    type Name: Copy + Hash + Eq;
+
+    /// Its name, which stays what it is.
+    fn name(&self) -> Self::Name;
 }
 
-impl<K, T> Default for Listed<K, T> {
+/// Things in the order in which they came, each found by its name.
+///
+/// Whoever goes through many things, one after the other, finds the last one or the one behind it, others
+/// being added meanwhile; a list is indexed when somebody looks for another one, up to there. A list of a few
+/// things is looked through.
+pub struct Listed<T: Named> {
+    list: Vec<T>,
+    places: IndexMap<T::Name>,
+    /// So many things are in `places`.
+    indexed: usize,
+    /// The last one that was found.
+    found: usize,
+}
+
+impl<T: Named> Default for Listed<T> {
     fn default() -> Self {
-        Self { list: Vec::new(), places: IndexMap::default() }
+        Self { list: Vec::new(), places: IndexMap::default(), indexed: 0, found: 0 }
     }
 }
 
-impl<K: Hash + Eq, T> Listed<K, T> {
+impl<T: Named> Listed<T> {
     /// Adds a thing that is not there; its number.
-    pub fn add(&mut self, name: K, thing: T) -> usize {
-        let number = self.list.len();
-        debug_assert!(self.places.get(&name).is_none(), "a thing is added that is there");
-        self.places.put(name, number);
+    pub fn add(&mut self, thing: T) -> usize {
+        debug_assert!(self.number(&thing.name()).is_none(), "a thing is added that is there");
         self.list.push(thing);
-        number
+        self.list.len() - 1
     }
 
     /// The number of a thing, if it is there.
-    pub fn number(&self, name: &K) -> Option<usize> {
-        let number = if self.list.is_empty() { None } else { self.places.get(name) };
-        debug_assert!(number.is_none_or(|number| number < self.list.len()), "thing {number:?} is forgotten");
-        number
+    pub fn number(&mut self, name: &T::Name) -> Option<usize> {
+        let is_it = |at: &usize| self.list.get(*at).is_some_and(|thing| thing.name() == *name);
+        let near = [self.found, self.found + 1, self.list.len().wrapping_sub(1)];
+        let found = match near.into_iter().find(is_it) {
+            None if self.list.len() <= FEW => (0..self.list.len()).find(is_it),
+            None => self.indexed_number(name),
+            near => near,
+        };
+        debug_assert!(found.is_none_or(|number| number < self.list.len()), "thing {found:?} is forgotten");
+        self.found = found.unwrap_or(self.found);
+        found
+    }
+
+    fn indexed_number(&mut self, name: &T::Name) -> Option<usize> {
+        for (behind, thing) in self.list[self.indexed..].iter().enumerate() {
+            self.places.put(thing.name(), self.indexed + behind);
+        }
+        self.indexed = self.list.len();
+        self.places.get(name)
     }
 
     /// How many there is room for.
@@ -77,12 +109,14 @@ impl<K: Hash + Eq, T> Listed<K, T> {
         self.list.capacity()
     }
 
-    /// Takes out the thing that was added last, whose name is `name_of` it.
-    pub fn pop(&mut self, name_of: impl FnOnce(&T) -> K) -> Option<T> {
+    /// Takes out the thing that was added last.
+    pub fn pop(&mut self) -> Option<T> {
         let last = self.list.pop()?;
-        let name = name_of(&last);
-        debug_assert_eq!(self.places.get(&name), Some(self.list.len()), "the last thing by another's name");
-        self.places.remove(&name);
+        if self.indexed > self.list.len() {
+            debug_assert_eq!(self.places.get(&last.name()), Some(self.list.len()), "the last, by its name");
+            self.places.remove(&last.name());
+            self.indexed = self.list.len();
+        }
         Some(last)
     }
 
@@ -90,10 +124,11 @@ impl<K: Hash + Eq, T> Listed<K, T> {
     pub fn clear(&mut self) {
         self.list.clear();
         self.places.clear();
+        (self.indexed, self.found) = (0, 0);
     }
 }
 
-impl<K, T> Deref for Listed<K, T> {
+impl<T: Named> Deref for Listed<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -101,7 +136,7 @@ impl<K, T> Deref for Listed<K, T> {
     }
 }
 
-impl<K, T> DerefMut for Listed<K, T> {
+impl<T: Named> DerefMut for Listed<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.list
     }
@@ -169,5 +204,35 @@ mod tests {
         assert_eq!((places.get(&(1, 4)), places.get(&(2, 5))), (None, Some(5)));
         places.clear();
         assert!((0..20_000u64).all(|n| places.get(&(n % 3, n)).is_none()) && places.0.capacity() <= LARGE);
+    }
+
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    struct Thing(u64);
+
+    impl Named for Thing {
+        type Name = u64;
+
+        fn name(&self) -> u64 {
+            self.0
+        }
+    }
+
+    #[test]
+    fn a_list_is_indexed_when_somebody_looks_for_what_is_not_near() {
+        let mut list = Listed::default();
+        for n in 0..1000u64 {
+            assert_eq!(list.add(Thing(7 * n)) as u64, n);
+        }
+        if cfg!(not(debug_assertions)) {
+            assert_eq!(list.indexed, 0, "nobody has looked for any");
+        }
+        assert!((0..1000).all(|n| list.number(&(7 * n)) == Some(n as usize)), "one after the other");
+        assert_eq!((list.number(&3), list.indexed), (None, 1000));
+        assert!((0..1000).rev().all(|n| list.number(&(7 * n)) == Some(n as usize)));
+        assert_eq!((list.pop(), list.pop()), (Some(Thing(6993)), Some(Thing(6986))));
+        assert_eq!((list.number(&6993), list.number(&6986), list.number(&6979)), (None, None, Some(997)));
+        assert_eq!((list.add(Thing(1)), list.number(&0), list.number(&1)), (998, Some(0), Some(998)));
+        list.clear();
+        assert_eq!((list.number(&0), list.add(Thing(0)), list.number(&0)), (None, 0, Some(0)));
     }
 }

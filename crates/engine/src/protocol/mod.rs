@@ -26,7 +26,7 @@ pub(crate) mod workspace;
 pub use core::TxnCore;
 pub use engine::{Emit, HostEngine, Rival, Show};
 pub use failure::tree_error;
-pub use index_map::Listed;
+pub use index_map::{Listed, Named};
 pub use load::Loader;
 pub use mail::{In, Out, Outbox, Requester};
 pub use relational::{Flow, InDram, Relational, each_key};

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 use crate::catalog::{Kind, Relation};
 use crate::history::{WriteKind, WriteRecord};
-use crate::protocol::index_map::Listed;
+use crate::protocol::index_map::{Listed, Named};
 use crate::tables::key::Key;
 use crate::tables::record::{PatchRange, Patches, Row, RowMut};
 use crate::txn::{Access, TableId, TxnError};
@@ -56,13 +56,21 @@ pub struct Change<P> {
     pub previous: u64,
 }
 
+impl<P: Copy + Eq + Hash> Named for Change<P> {
+    type Name = P;
+
+    fn name(&self) -> P {
+        self.place
+    }
+}
+
 /// Bytes that the changes of a transaction may take where nobody says otherwise.
 pub const USUAL_TRANSACTION_BYTES: u64 = 4 << 30;
 
 /// The changes of a transaction, and the bytes that they are made of.
-pub struct Workspace<P> {
+pub struct Workspace<P: Copy + Eq + Hash> {
     /// One for each row that is changed, by where that is.
-    pub changes: Listed<P, Change<P>>,
+    pub changes: Listed<Change<P>>,
     /// The change whose row was visited for writing last.
     pub visited: usize,
     /// What [`Change::patches`] are of.
@@ -71,7 +79,7 @@ pub struct Workspace<P> {
     pub images: Vec<u8>,
 }
 
-impl<P> Default for Workspace<P> {
+impl<P: Copy + Eq + Hash> Default for Workspace<P> {
     fn default() -> Self {
         Self { changes: Listed::default(), visited: 0, patches: Patches::new(), images: Vec::new() }
     }
@@ -117,6 +125,18 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
         let known = self.changes.number(&place);
         let is_it = |i: usize| self.changes[i].table == relation.id && self.changes[i].key == *key;
         debug_assert!(known.is_none_or(is_it), "the change at a place is that of its row");
+        self.show_known(known, (relation, place), key, (base, previous), visitor)
+    }
+
+    /// As [`Workspace::show`], a row whose change, if it has one, is known.
+    pub fn show_known(
+        &mut self,
+        known: Option<usize>,
+        (relation, place): (&Relation, P),
+        key: &Key,
+        (base, previous): (&[u8], u64),
+        visitor: &mut Visitor<'_>,
+    ) -> Result<Option<ControlFlow<()>>, TxnError> {
         if known.is_some_and(|i| self.changes[i].deleted) {
             return Ok(None);
         }
@@ -167,7 +187,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
         let (key, patches) = (*key, PatchRange::default());
         let change =
             Change { place, table, key, is_new: false, deleted: false, image: None, patches, previous };
-        self.changes.add(place, change)
+        self.changes.add(change)
     }
 
     /// Begins with a new row; of its bytes those that are given are kept. The index of the change.

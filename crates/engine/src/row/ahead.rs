@@ -48,7 +48,7 @@ impl<F: Fabric> Work<'_, '_, F> {
     }
 
     /// What the row's owner has to be asked for, if anything.
-    fn needed(&self, at: At<'_>, row: &Announced) -> Option<Action> {
+    fn needed(&mut self, at: At<'_>, row: &Announced) -> Option<Action> {
         let (cx, host, key) = (self.cx, self.host, &row.key);
         if self.mine.foreign.of_key(at.table(), at.partition, key).is_some() {
             return None;

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
 
-use crate::protocol::index_map::{IndexMap, Listed};
+use crate::protocol::index_map::{IndexMap, Listed, Named};
 use crate::tables::key::Key;
 use crate::txn::TableId;
 
@@ -22,7 +22,9 @@ pub(super) struct ForeignRow {
     pub(super) wrote: bool,
 }
 
-impl ForeignRow {
+impl Named for ForeignRow {
+    type Name = (TableId, PartitionId, Key);
+
     fn name(&self) -> (TableId, PartitionId, Key) {
         (self.table, self.partition, self.key)
     }
@@ -32,7 +34,7 @@ impl ForeignRow {
 #[derive(Default)]
 pub(super) struct Borrowed {
     /// By name.
-    rows: Listed<(TableId, PartitionId, Key), ForeignRow>,
+    rows: Listed<ForeignRow>,
     /// Where rows are among them, by address.
     addresses: IndexMap<TupleAddr>,
 }
@@ -40,13 +42,13 @@ pub(super) struct Borrowed {
 impl Borrowed {
     /// Adds a row; its number.
     pub(super) fn add(&mut self, row: ForeignRow) -> usize {
-        let i = self.rows.add(row.name(), row);
+        let i = self.rows.add(row);
         self.addresses.put(row.at, i);
         i
     }
 
     /// The row with this key, if it is held.
-    pub(super) fn of_key(&self, table: TableId, partition: PartitionId, key: &Key) -> Option<usize> {
+    pub(super) fn of_key(&mut self, table: TableId, partition: PartitionId, key: &Key) -> Option<usize> {
         self.rows.number(&(table, partition, *key))
     }
 
@@ -57,7 +59,7 @@ impl Borrowed {
 
     /// Forgets the row that was added last.
     pub(super) fn pop(&mut self) {
-        let Some(row) = self.rows.pop(ForeignRow::name) else { return };
+        let Some(row) = self.rows.pop() else { return };
         self.addresses.remove(&row.at);
     }
 

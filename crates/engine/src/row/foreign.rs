@@ -251,7 +251,7 @@ impl<F: Fabric> Work<'_, '_, F> {
         i
     }
 
-    fn held_already(&self, at: At<'_>, key: &Key) -> Result<Try, TxnError> {
+    fn held_already(&mut self, at: At<'_>, key: &Key) -> Result<Try, TxnError> {
         // Held, but not under this key: two keys with one hash.
         self.mine.foreign.of_key(at.table(), at.partition, key).map(Try::Held).ok_or(Conflict::Moved.into())
     }

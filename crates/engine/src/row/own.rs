@@ -15,7 +15,7 @@ use liger_store::local::RowFlags;
 use super::moves::sentinel_key;
 use super::partition::{Mode, RowId, TablePart};
 use super::work::{Spot, Work, own_place};
-use crate::catalog::At;
+use crate::catalog::{At, Relation};
 use crate::method::RowLocation;
 use crate::protocol::failure::tree_error;
 use crate::protocol::relational::Flow;
@@ -46,8 +46,8 @@ enum Walked {
 }
 
 impl<F: Fabric> Work<'_, '_, F> {
-    /// Locks a row for this transaction and remembers it. Returns true if it held nothing of the row before.
-    /// Of its key it is said that no other row has one between that and `near`.
+    /// Locks a row for this transaction and remembers it; how it had the row before. Of its key it is said
+    /// that no other row has one between that and `near`.
     fn hold(
         &mut self,
         part: &mut TablePart,
@@ -55,17 +55,17 @@ impl<F: Fabric> Work<'_, '_, F> {
         (near, row): (&Key, RowId),
         mode: Mode,
         gap: bool,
-    ) -> Result<bool, TxnError> {
+    ) -> Result<Option<Mode>, TxnError> {
         if !self.host.policies.shortcuts {
             self.search_word(part, place.1, (near, row))?;
         }
         let locked = part.lock(self.cx, self.host.shared, row, self.state.me, mode, gap);
-        let new = locked.inspect_err(|_| self.state.in_the_way = part.others_at(row, self.state.me))?;
+        let before = locked.inspect_err(|_| self.state.in_the_way = part.others_at(row, self.state.me))?;
         debug_assert!(!part.is_unheld(row), "it is held now");
-        if new {
+        if before.is_none() {
             self.mine.held.push(own_place(place, row));
         }
-        Ok(new)
+        Ok(before)
     }
 
     /// Finds a shared row in the shared index: what is kept with the row says only that it
@@ -122,14 +122,28 @@ impl<F: Fabric> Work<'_, '_, F> {
         (key, row): (&Key, RowId),
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
-        let new = self.hold(part, at.ids(), (key, row), visitor.mode(), false)?;
+        let before = self.hold(part, at.ids(), (key, row), visitor.mode(), false)?;
         let version = part.rows.version(row);
-        if new {
+        if before.is_none() {
             self.state.note_read(at.table(), key, Some(version));
         }
         let place = (at.relation, own_place(at.ids(), row));
-        let shown = self.state.show(self.cx, place, key, (part.rows.bytes(row), version), visitor)?;
-        Ok(shown.is_some())
+        Ok(self.show_own(before, place, key, (part.rows.bytes(row), version), visitor)?.is_some())
+    }
+
+    /// Shows a row of this host that is locked, and how it was held before: what is changed is held for that.
+    fn show_own(
+        &mut self,
+        before: Option<Mode>,
+        row: (&Relation, RowLocation),
+        key: &Key,
+        base: (&[u8], u64),
+        visitor: &mut Visitor<'_>,
+    ) -> Result<Option<ControlFlow<()>>, TxnError> {
+        match before {
+            Some(Mode::Write) => self.state.show(self.cx, row, key, base, visitor),
+            None | Some(Mode::Read) => self.state.show_first(self.cx, row, key, base, visitor),
+        }
     }
 
     /// Visits a range of one partition of this host.
@@ -174,13 +188,14 @@ impl<F: Fabric> Work<'_, '_, F> {
                 return Ok(Walked::To(ControlFlow::Continue(())));
             };
             debug_assert!(key >= walk.from, "it goes on behind what it has seen");
-            self.hold(part, at.ids(), (&key, row), visitor.mode(), gaps)?;
+            let before = self.hold(part, at.ids(), (&key, row), visitor.mode(), gaps)?;
             let version = part.rows.version(row);
             if self.state.core.is_recorded() && !part.is_uncommitted_insert(row) {
                 walk.found.push((key, version));
             }
             let place = (at.relation, own_place(at.ids(), row));
-            let flow = self.state.show(self.cx, place, &key, (part.rows.bytes(row), version), visitor)?;
+            let base = (part.rows.bytes(row), version);
+            let flow = self.show_own(before, place, &key, base, visitor)?;
             if flow.is_some_and(|flow| flow.is_break()) {
                 walk.seen.high = key.next();
                 return Ok(Walked::To(ControlFlow::Break(())));
@@ -198,12 +213,12 @@ impl<F: Fabric> Work<'_, '_, F> {
         let around = part.around(self.cx, key);
         let (before, next) = (around.prev, part.behind(&around));
         if let Some(row) = around.found {
-            let new = self.hold(part, at.ids(), (key, row), Mode::Read, false)?;
+            let before = self.hold(part, at.ids(), (key, row), Mode::Read, false)?;
             if self.state.core.work.revive(own_place(at.ids(), row), bytes) {
                 part.set_flag(row, RowFlags::DELETED, false);
                 return Ok(true);
             }
-            if new {
+            if before.is_none() {
                 self.state.note_read(at.table(), key, Some(part.rows.version(row)));
             }
             return Ok(false);

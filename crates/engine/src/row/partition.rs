@@ -148,7 +148,7 @@ impl TablePart {
         (around.prev, self.behind(&around))
     }
 
-    /// Takes or strengthens `me`'s lock on a row. `Ok(true)`: `me` held nothing of it before.
+    /// Takes or strengthens `me`'s lock on a row; how `me` had it before.
     pub fn lock<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
@@ -157,7 +157,7 @@ impl TablePart {
         me: Holder,
         mode: Mode,
         gap: bool,
-    ) -> Result<bool, Conflict> {
+    ) -> Result<Option<Mode>, Conflict> {
         cx.spend(Work::Row, shared.touches());
         let mut holders = self.rows.holders(row);
         let before = holders;
@@ -189,7 +189,10 @@ impl TablePart {
         if holders != before {
             self.rows.set_holders(row, holders);
         }
-        Ok(before.readers & mine == 0 && before.writer != writer)
+        Ok(match before.writer == writer {
+            true => Some(Mode::Write),
+            false => (before.readers & mine != 0).then_some(Mode::Read),
+        })
     }
 
     /// The transactions that hold a row, but this one.

@@ -360,8 +360,14 @@ pub struct NewRow {
 
 impl NewRow {
     /// A row of `len` bytes: nullable columns NULL, numbers 0, texts empty.
+    #[expect(
+        clippy::slow_vector_initialization,
+        reason = "a row is short, and zeroed memory is allocated slowly"
+    )]
     pub fn new(len: usize) -> NewRow {
-        NewRow { bytes: vec![0; len] }
+        let mut bytes = Vec::with_capacity(len);
+        bytes.resize(len, 0);
+        NewRow { bytes }
     }
 
     /// Starts over with a row of `len` bytes.

@@ -19,7 +19,7 @@ use super::host::PartHost;
 use super::part::{PartTable, Partition, RowId};
 use super::rules::{Hold, Rules, Who};
 use crate::sundial::Ending;
-use liger_engine::protocol::Listed;
+use liger_engine::protocol::{Listed, Named};
 use liger_engine::{Access, Conflict, Key, KeyRange, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -55,12 +55,20 @@ pub(super) struct Held {
     pub(super) deleted: bool,
 }
 
+impl Named for Held {
+    type Name = (PartitionId, TableId, Key);
+
+    fn name(&self) -> Self::Name {
+        (self.partition, self.table, self.key)
+    }
+}
+
 /// What a transaction has at one host.
 pub(super) struct Branch {
     who: Who,
     rules: Rules,
     /// By partition, table and key.
-    pub(super) held: Listed<(PartitionId, TableId, Key), Held>,
+    pub(super) held: Listed<Held>,
     /// The earliest time at which the transaction may commit, for what it has here.
     pub(super) floor: u64,
     /// Until when all leases ran for certain when their rows were last seen.
@@ -96,13 +104,13 @@ impl Branch {
         (self.floor, self.until) = (0, u64::MAX);
     }
 
-    fn find(&self, (partition, table): (PartitionId, TableId), key: &Key) -> Option<usize> {
+    fn find(&mut self, (partition, table): (PartitionId, TableId), key: &Key) -> Option<usize> {
         self.held.number(&(partition, table, *key))
     }
 
     /// Adds a row; its number.
     fn add(&mut self, held: Held) -> usize {
-        self.held.add((held.partition, held.table, held.key), held)
+        self.held.add(held)
     }
 
     /// Takes a row, or more of it; `gap`: and depends on the gap below.

@@ -15,7 +15,7 @@ use super::branch::{Branch, Inserted, Visited};
 use super::host::PartHost;
 use super::message::{Action, Answer, MESSAGE_OVERHEAD, Message, Outcome, ROW_OVERHEAD, Sent, Step, Steps};
 use super::rules::{Hold, Protocol};
-use liger_engine::protocol::{Flow, HostEngine, InDram, Listed, Relational, TxnCore, Visitor};
+use liger_engine::protocol::{Flow, HostEngine, InDram, Listed, Named, Relational, TxnCore, Visitor};
 use liger_engine::{Access, Announced, At, Conflict, Key, KeyRange, Relation, TableId, TxnError};
 
 /// Where a row is.
@@ -31,10 +31,19 @@ pub enum RowLocation {
 pub(super) struct Fetched {
     pub(super) host: HostId,
     pub(super) held: u32,
+    table: TableId,
     key: Key,
     exclusive: bool,
     version: u64,
     image: (usize, usize),
+}
+
+impl Named for Fetched {
+    type Name = (TableId, Key);
+
+    fn name(&self) -> Self::Name {
+        (self.table, self.key)
+    }
 }
 
 /// What the transaction has at another host.
@@ -57,7 +66,7 @@ pub struct PartTxn<'h, F: Fabric> {
     pub(super) own: Branch,
     /// By host.
     pub(super) far: Vec<Far>,
-    pub(super) fetched: Listed<(TableId, Key), Fetched>,
+    pub(super) fetched: Listed<Fetched>,
     bytes: Vec<u8>,
     pub(super) core: TxnCore<RowLocation>,
     /// The earliest time at which it may commit, for what it has at other hosts.
@@ -157,7 +166,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         self.floor = self.floor.max(floor);
     }
 
-    fn fetched(&self, table: TableId, key: &Key) -> Option<usize> {
+    fn fetched(&mut self, table: TableId, key: &Key) -> Option<usize> {
         self.fetched.number(&(table, *key))
     }
 
@@ -178,7 +187,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         self.bytes.extend_from_slice(&sent.bytes);
         let image = (start, self.bytes.len());
         let (held, version, key) = (sent.held, sent.version, *key);
-        let i = self.fetched.add((table, key), Fetched { host, held, key, exclusive, version, image });
+        let i = self.fetched.add(Fetched { host, held, table, key, exclusive, version, image });
         (i, true)
     }
 
@@ -248,7 +257,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
         let (table, access) = (relation.id, visitor.access());
-        let suits = |txn: &Self| {
+        let suits = |txn: &mut Self| {
             let i = txn.fetched(table, key)?;
             (access == Access::Read || txn.fetched[i].exclusive).then_some(i)
         };

@@ -163,7 +163,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
         }
     }
 
-    fn unlock(&self, i: usize, ending: Ending) {
+    fn unlock(&mut self, i: usize, ending: Ending) {
         let (cx, held) = (self.cx, &self.held[i]);
         let is_changed = self.core.work.changes.number(&(i as u32)).is_some();
         let stamps = held.opens_gap && !cx.sabotaged("shm.stamp-gap");

@@ -8,14 +8,14 @@
 //!    read and before the index is seen not to have changed since.
 //! 4. Who changes what is in a gap has the row above it locked, and has seen after that that it is the one.
 
-use liger_fabric::{Fabric, Work};
+use liger_fabric::{Fabric, SyncAddr, Work};
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::Trace;
 
 use super::rows::{Refusal, RowAt};
 use super::transaction::{ROUNDS, ShmTxn};
 use crate::sundial::Lease;
-use liger_engine::protocol::tree_error;
+use liger_engine::protocol::{Named, tree_error};
 use liger_engine::{Access, At, Conflict, Key, Relation, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -47,6 +47,14 @@ pub(super) struct Held {
     pub(super) is_new: bool,
     /// It goes when the transaction commits.
     pub(super) deleted: bool,
+}
+
+impl Named for Held {
+    type Name = SyncAddr;
+
+    fn name(&self) -> SyncAddr {
+        self.at.word
+    }
 }
 
 impl Held {
@@ -127,7 +135,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
         };
         let image = (!locked && want.bytes).then_some((start, self.bytes.len()));
         let taken = Held::new(at, *key, row, lease, locked);
-        let i = self.held.add(row.word, Held { version, image, ..taken });
+        let i = self.held.add(Held { version, image, ..taken });
         if locked && want.bytes {
             self.copy(at.relation, i)?;
         }

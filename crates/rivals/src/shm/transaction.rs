@@ -8,7 +8,7 @@
 
 use std::ops::ControlFlow;
 
-use liger_fabric::{Cx, Fabric, SyncAddr};
+use liger_fabric::{Cx, Fabric};
 use liger_pod::heap::{BlockClass, WordClass};
 use liger_store::bwtree::{Entries, Trace};
 
@@ -36,7 +36,7 @@ pub struct ShmTxn<'h, F: Fabric> {
     pub(super) host: &'h ShmHost,
     pub(super) who: Who,
     /// By their words.
-    pub(super) held: Listed<SyncAddr, Held>,
+    pub(super) held: Listed<Held>,
     /// Bytes of the rows, as they were copied.
     pub(super) bytes: Vec<u8>,
     pub(super) core: TxnCore<u32>,
@@ -233,7 +233,7 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
             host.heap.free_word(cx, WordClass::Tuple, word);
             return made.map(|_| None).map_err(|error| tree_error(at.table(), error));
         }
-        self.held.add(word, Held { is_new: true, ..Held::new(at, *key, row, lease, true) });
+        self.held.add(Held { is_new: true, ..Held::new(at, *key, row, lease, true) });
         self.floor = self.floor.max(lease.floor());
         if !host.gaps {
             // Only now: a row with this key that was removed before is seen to be.

@@ -82,6 +82,7 @@ impl TableRows {
                     if let Some(entry) = index.entry(tx, self, &row.key, &row.values, computed)? {
                         entries.push((entry.key, row.key));
                     }
+                    scan.reuse(row.values);
                 }
                 Ok(false)
             })?;
