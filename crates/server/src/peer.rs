@@ -176,6 +176,7 @@ impl Peer {
             state_change_us: status.state_change_us,
             state: status.state,
             place: self.interrupt.place(),
+            progress: self.interrupt.progress().look(),
             transaction_start_us: status.transaction_start_us,
             query: status.query[..shown].to_string(),
         }

@@ -38,8 +38,8 @@ const ROOMS: &[(&str, &str)] = &[
     ),
     (
         "crates/sql/src",
-        "error missing panics encoding parse interrupt stop regex temporary types func session observe \
-         storage catalog slots tree bind plan copy exec",
+        "error missing panics encoding parse progress interrupt stop regex temporary types func session \
+         observe storage catalog slots tree bind plan copy exec",
     ),
 ];
 /// The only crate that may contain `unsafe`.

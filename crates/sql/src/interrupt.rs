@@ -1,10 +1,11 @@
-//! Being told to stop: why, and where a session is, for those who watch.
+//! Being told to stop: why, and where a session is and how far, for those who watch.
 //!
-//! One word each, so that any thread may raise or look at any time: the session looks wherever it can stop.
+//! Atomic words, so that any thread may raise or look at any time: the session looks wherever it can stop.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::{Severity, SqlError, SqlState};
+use crate::progress::StatementProgress;
 
 /// Why a session should stop what it does. Greater ones win over smaller ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +62,7 @@ pub struct Interrupt {
     reason: AtomicU8,
     /// Where its statement is, see [`WaitEvent`].
     place: AtomicU8,
+    progress: StatementProgress,
 }
 
 /// Where a session's statement is.
@@ -114,6 +116,11 @@ impl Interrupt {
             WaitEvent::Running(number) => 7 + number,
         };
         self.place.store(number, Ordering::Relaxed);
+    }
+
+    /// How far the session's statement is.
+    pub fn progress(&self) -> &StatementProgress {
+        &self.progress
     }
 
     /// Where the session's statement is.

@@ -21,6 +21,7 @@ pub mod observe;
 pub mod panics;
 mod parse;
 mod plan;
+mod progress;
 mod regex;
 pub mod session;
 pub mod slots;

@@ -31,6 +31,7 @@
 use std::sync::Arc;
 
 pub use crate::interrupt::{Interrupt, InterruptReason, WaitEvent};
+pub use crate::progress::{Count, StatementProgress, ToldProgress};
 
 use crate::encoding::ClientEncoding;
 use crate::error::SqlError;
@@ -339,6 +340,8 @@ pub struct Activity {
     pub state: ActivityState,
     /// Where its statement is.
     pub place: WaitEvent,
+    /// How far its statement is; `None`: it is none that tells.
+    pub progress: Option<ToldProgress>,
     /// When its transaction began; 0: it is in none that is known of.
     pub transaction_start_us: i64,
     /// Its current or last statement, its first 1,024 bytes.

@@ -261,6 +261,11 @@ fn operators_see_a_pod_and_the_shell_shows_it() {
     let own = "select state, wait_event_type is null as works, query like 'select state%' as own from \
                pg_stat_activity where pid = pg_backend_pid()";
     assert_eq!(fine(port, who, own), r#"{"state":"active","works":true,"own":true}"#);
+    let progress =
+        "insert into t select 900, command || ' ' || phase from pod_progress where pid = pg_backend_pid()";
+    fine(port, who, progress);
+    let told = r#"{"v":"INSERT reading rows"}"#;
+    assert_eq!(fine(port, who, "delete from t where id = 900 returning v"), told);
     let locks = "select count(*) as n from pg_locks where pid = pg_backend_pid() and granted";
     assert_eq!(fine(port, who, locks), r#"{"n":1}"#);
     let input = "select 1 as a,\n 'x;' as b;\n\\d t\ncopy t from stdin;\n501\tcopied\n\\.\n\

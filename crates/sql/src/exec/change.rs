@@ -12,6 +12,7 @@ use super::{Emit, Env, Exec, Row};
 use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::{Node, calls_volatile};
+use crate::progress::{Command, Count, Part, Phase};
 use crate::storage::ahead::{Coming, ROWS_AHEAD};
 use crate::storage::table::RowChange;
 use crate::tree::{
@@ -34,12 +35,28 @@ impl<'p> Exec<'p> {
         outer: Option<&Env<'_>>,
         emit: Emit<'_>,
     ) -> Result<u64> {
+        let (command, target) = match change {
+            Change::Insert(insert) => (Command::Insert, &insert.target),
+            Change::Update(update) => (Command::Update, &update.target),
+            Change::Delete(delete) => (Command::Delete, &delete.target),
+            Change::Merge(merge) => (Command::Merge, &merge.target),
+        };
+        let began_us = self.ctx.statement_start_us;
+        if let Some(telling) = self.interrupt.progress().begin_whole(command, target.table.oid, began_us) {
+            debug_assert!(self.telling.get().is_none(), "it would tell still");
+            self.telling.get_or_init(|| telling);
+        }
         match change {
             Change::Insert(insert) => self.run_insert(insert, outer, emit),
             Change::Update(update) => self.run_update(update, outer, emit),
             Change::Delete(delete) => self.run_delete(delete, outer, emit),
             Change::Merge(merge) => self.run_merge(merge, outer),
         }
+    }
+
+    /// What this statement tells; nothing where it is a part of a command that tells of something else.
+    fn progress(&self) -> Part<'p> {
+        Part::new(self.interrupt.progress(), self.telling.get().is_some())
     }
 
     fn returned(
@@ -57,11 +74,13 @@ impl<'p> Exec<'p> {
 
     fn run_insert(&self, insert: &'p Insert, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<u64> {
         self.ctes(&insert.ctes, outer)?;
-        let mut count = 0;
+        let (mut count, progress) = (0, self.progress());
         let mut batch = Batch::new(self.inserted_at_once(insert)?);
+        let mut tally = progress.tally();
         let mut act = |rows: Vec<Row>| -> Result<()> {
             self.announce_new(&insert.target.table, &rows)?;
             for row in rows {
+                tally.add(1);
                 if let Some(row) = self.insert_or_update(insert, row, outer)? {
                     count += 1;
                     self.returned(insert.returning.as_ref(), &row, outer, emit)?;
@@ -86,7 +105,10 @@ impl<'p> Exec<'p> {
             Some(query) if is_listed(query) => _ = self.run_query(query, outer, &mut put)?,
             Some(query) => {
                 let mut sources = self.kept_rows();
+                progress.enter(Phase::Reading);
                 self.run_query(query, outer, &mut |row| sources.push(row).map(|()| true))?;
+                progress.enter(Phase::Changing);
+                progress.add(Count::Total, sources.len() as u64);
                 sources.each_owned(put)?;
             }
         }
@@ -196,6 +218,7 @@ impl<'p> Exec<'p> {
         let joins = !matches!(**node, Node::Scan(_));
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
         let mut row = vec![Value::Null; slots];
+        self.progress().enter(Phase::Reading);
         self.run_node(node, &mut row, outer, &mut |row| {
             match named(&row[width]) {
                 Some(key) if !joins => found.push((key, std::mem::replace(row, vec![Value::Null; slots]))),
@@ -204,14 +227,16 @@ impl<'p> Exec<'p> {
             }
             Ok(true)
         })?;
+        self.progress().add(Count::Total, found.len() as u64);
         Ok(found)
     }
 
     fn run_update(&self, update: &'p Update, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<u64> {
         self.ctes(&update.ctes, outer)?;
         let table = &update.target.table;
-        let width = table.columns.len();
+        let (width, progress) = (table.columns.len(), self.progress());
         let found = self.targets(&update.from, update.slots, width, outer)?;
+        progress.enter(Phase::Computing);
         let mut changes = Vec::with_capacity(found.len());
         for (key, row) in found {
             let env = Env { row: &row, outer };
@@ -222,6 +247,8 @@ impl<'p> Exec<'p> {
             changes.push((key, row, new));
         }
         let set = update.target.set_by(update.set.iter().map(|(column, _)| *column));
+        progress.enter(Phase::Changing);
+        let mut tally = progress.tally();
         let mut count = 0;
         let mut batch = Batch::new(self.at_once(table, changes.len() > 1)?);
         let mut act = |rows: Vec<(RowKey, Row, Row)>| -> Result<()> {
@@ -234,6 +261,7 @@ impl<'p> Exec<'p> {
             }
             for (key, mut row, new) in rows {
                 count += 1;
+                tally.add(1);
                 let old = &row[..width];
                 self.update_row(table, &RowChange { key: &key, old, new: &new, set: &set })?;
                 if update.returning.is_some() {
@@ -285,6 +313,7 @@ impl<'p> Exec<'p> {
                 row.truncate(width);
                 gone.push(Found { key, values: row });
             }
+            self.progress().enter(Phase::Removing);
             for (n, was) in self.delete_rows(table, &gone)?.into_iter().enumerate() {
                 count += u64::from(was);
                 if let Some(row) = shown.get(n).filter(|_| was) {
@@ -301,13 +330,18 @@ impl<'p> Exec<'p> {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement was run without a plan"));
         };
         let (mut found, mut row) = (Vec::new(), vec![Value::Null; merge.slots]);
+        let progress = self.progress();
+        progress.enter(Phase::Reading);
         self.run_node(node, &mut row, outer, &mut |row| {
             found.push(row.clone());
             Ok(true)
         })?;
-        let mut count = 0;
+        progress.enter(Phase::Changing);
+        progress.add(Count::Total, found.len() as u64);
+        let (mut count, mut tally) = (0, progress.tally());
         for row in &found {
             self.yield_point()?;
+            tally.add(1);
             count += u64::from(self.merge_row(merge, row, outer)?);
         }
         Ok(count)

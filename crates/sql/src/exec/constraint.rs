@@ -244,6 +244,7 @@ impl Exec<'_> {
             if noted.is_empty() {
                 return Ok(kept);
             }
+            self.interrupt.progress().enter(crate::progress::Phase::Checking);
             let is_spread = |table: Arc<Table>| self.store.is_spread(&table).unwrap_or(false);
             let spread = noted.len() > 1 && self.table(noted[0].table).is_ok_and(is_spread);
             for (at, waiting) in noted.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! COPY: rows of a table or a query to a client, and back. The formats are `crate::copy`'s.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::ahead::Batch;
@@ -17,6 +18,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::missing;
 use crate::parse::ast::{Body, Copy, CopySource, Ident, Query, Statement};
 use crate::plan::relations_of;
+use crate::progress::{Command, Count, TOLD_TOGETHER, Tally};
 use crate::session::{CopyInput, Sink};
 use crate::tree::{Expr, Target};
 use crate::types::value::Value;
@@ -59,10 +61,11 @@ impl<S: Store> LocalSession<S> {
             let message = "cannot use \"match\" with HEADER in COPY TO";
             return Err(SqlError::refused_by_postgresql(message));
         }
-        let mut names = None;
+        let (mut names, mut relation) = (None, 0);
         if let CopySource::Table(path, named) = &copy.source
             && let Some(Object::Table(table)) = self.find(path)?.as_deref()
         {
+            relation = table.oid;
             let columns = self.with_binder(|binder| copied_columns(binder, table, named))?;
             names = Some(columns.iter().map(|at| table.columns[*at].name.clone()).collect());
         }
@@ -74,6 +77,9 @@ impl<S: Store> LocalSession<S> {
         let is_binary = options.format == CopyFormat::Binary;
         let foreign = options.encoding.filter(|encoding| !is_binary && encoding.is_foreign());
         let writer = Writer::new(options, columns.iter().map(|column| column.name.clone()).collect());
+        let progress = self.start.interrupt.progress();
+        let _telling = progress.begin(Command::CopyTo, (relation, 0), self.shared.surroundings.clock_us());
+        let mut tallies = [Count::Done, Count::Bytes].map(|count| Tally::new(progress, count));
         let mut out = Vec::new();
         writer.begin(&mut out);
         if !out.is_empty() && !is_binary {
@@ -110,6 +116,8 @@ impl<S: Store> LocalSession<S> {
                     Some(form) => Field::Text(std::str::from_utf8(form).expect("output is text")),
                 });
                 writer.row(&fields.collect::<Vec<_>>(), &mut out);
+                tallies[0].add(1);
+                tallies[1].add(out.len() as u64);
                 send(sink, foreign, &mut out)?;
                 self.send(sink)?;
                 Ok(true)
@@ -173,7 +181,13 @@ impl<S: Store> LocalSession<S> {
         sink.copy_in(&options.shape(loader.columns.len()))?;
         let columns = loader.columns.iter().map(name).collect();
         let mut reader = Reader::new(options, table.name.clone(), columns);
-        let mut count = 0u64;
+        let progress = self.start.interrupt.progress();
+        let _telling = progress.begin(Command::CopyFrom, (table.oid, 0), self.shared.surroundings.clock_us());
+        let (count, excluded) = (Cell::new(0u64), Cell::new(0u64));
+        let tell = || {
+            progress.set(Count::Done, count.get());
+            progress.set(Count::Excluded, excluded.get());
+        };
         let waiting = self.with_context(|ctx, path| {
             let (mut line, loader) = (loader.line, &loader);
             let mut waiting: Vec<Waiting> = Vec::new();
@@ -183,21 +197,29 @@ impl<S: Store> LocalSession<S> {
                 let exec = new_exec();
                 exec.announce_new(&table, &rows)?;
                 rows.iter().try_for_each(|row| exec.insert_row(&loader.target, row))?;
-                count += rows.len() as u64;
+                count.set(count.get() + rows.len() as u64);
                 waiting.extend(exec.waiting.take());
                 Ok(())
             };
             let mut take = |fields: &[Field<'_>]| {
                 self.start.interrupt.check()?;
                 line += 1;
-                batch.offer(loader.make(&new_exec(), fields, line), &mut act)
+                if line.is_multiple_of(TOLD_TOGETHER) {
+                    tell();
+                }
+                let made = loader.make(&new_exec(), fields, line);
+                excluded.set(excluded.get() + u64::from(matches!(made, Ok(None))));
+                batch.offer(made, &mut act)
             };
             let fed = loop {
                 match sink.copy_read(&mut || self.store.rest())? {
-                    CopyInput::Data(bytes) => match reader.feed(bytes, &mut take) {
-                        Ok(()) => {}
-                        failed => break failed,
-                    },
+                    CopyInput::Data(bytes) => {
+                        progress.add(Count::Bytes, bytes.len() as u64);
+                        match reader.feed(bytes, &mut take) {
+                            Ok(()) => tell(),
+                            failed => break failed,
+                        }
+                    }
                     CopyInput::Done => break reader.finish(&mut take).map(|_| ()),
                     CopyInput::Fail(why) => {
                         let message = format!("COPY from stdin failed: {why}");
@@ -208,12 +230,13 @@ impl<S: Store> LocalSession<S> {
             // What is wrong with rows before comes first.
             batch.finish(&mut act)?;
             fed?;
+            tell();
             let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
             *exec.waiting.borrow_mut() = waiting;
             exec.check_constraints(&|constraint| self.is_deferred(constraint))
         })?;
         self.waiting.extend(waiting);
-        Ok(format!("COPY {count}"))
+        Ok(format!("COPY {}", count.get()))
     }
 }
 

@@ -27,7 +27,6 @@ use std::sync::Arc;
 use super::computed::Computing;
 use super::store::{
     Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Rows, SessionHost, Store, Suspended, Tolerated,
-    lost,
 };
 use crate::catalog::change::{Kept, Working};
 use crate::catalog::definition::touched;
@@ -39,6 +38,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::system::Surroundings;
 use crate::observe::Observed;
 use crate::panics::uncaught;
+use crate::progress::Count;
 use crate::session::{Interrupt, WaitEvent};
 use crate::slots::{Bell, Running, Slot, Slots};
 use crate::storage::access::{Access, Traffic, is_conflict};
@@ -332,7 +332,9 @@ impl Rows for EngineStore {
                 let Some(row) = scan.next(tx, &rows)? else { break };
                 batch.push(row);
             }
-            self.host.slots.observed().count_rows(tx.worker(), scan.visited() - before);
+            let visited = scan.visited() - before;
+            self.host.slots.observed().count_rows(tx.worker(), visited);
+            self.holding.interrupt.progress().add(Count::Read, visited);
             Ok(())
         })?;
         cursor.done = batch.len() < limit;
@@ -404,12 +406,7 @@ impl Rows for EngineStore {
         if index.keeps_rows() {
             return Ok(());
         }
-        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
-        let visited = rows.fill_index(self, index.oid, &computed)?;
-        self.step(|tx, _, _| {
-            self.host.slots.observed().count_rows(tx.worker(), visited);
-            Ok(())
-        })
+        self.fill(table.oid, index.oid)
     }
 
     fn rewrite(
@@ -418,12 +415,7 @@ impl Rows for EngineStore {
         new: &Arc<Table>,
         change: &mut dyn FnMut(Vec<Value>) -> Result<Vec<Value>>,
     ) -> Result<()> {
-        let rows = self.all_rows(old)?;
-        let changed = rows.into_iter().map(|row| change(row.values)).collect::<Result<Vec<_>>>()?;
-        self.lock_some(&[new.oid])?;
-        let Some(now) = self.catalog().table(new.oid).cloned() else { return Err(lost(new.oid)) };
-        self.change(is_private(new.oid), |tx, working, _| working.rewrite(tx, now))?;
-        self.put_rows(new.oid, changed.into_iter())
+        self.rewrite_rows(old, new.oid, change)
     }
 
     fn next_value(&self, oid: Oid) -> Result<i64> {

@@ -45,11 +45,12 @@ pub use pooled::EngineDatabase;
 pub use session::LocalSession;
 pub use system::Surroundings;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::error::Result;
+use crate::progress::Telling;
 use crate::session::Interrupt;
 use crate::tree::{Cte, Expr};
 use crate::types::context::EvalContext;
@@ -113,6 +114,8 @@ pub(crate) struct Exec<'p> {
     looked_at: constraint::LookedAt,
     /// Functions called and conditions checked.
     calls: Cell<u64>,
+    /// It tells how far it is, if it changes rows.
+    telling: OnceCell<Telling<'p>>,
     /// What the nodes do is charged to them.
     pub(crate) meter: Option<Rc<measure::Meter>>,
 }
@@ -145,6 +148,7 @@ impl<'p> Exec<'p> {
             depth: Cell::new(0),
             looked_at: constraint::LookedAt::default(),
             calls: Cell::new(0),
+            telling: OnceCell::new(),
             meter: None,
         }
     }

@@ -16,6 +16,7 @@ use crate::catalog::statistics::TableStatistics;
 use crate::catalog::view::CatalogView;
 use crate::error::{Result, SqlError};
 use crate::observe::Observed;
+use crate::progress::{Count, StatementProgress};
 use crate::storage::access::Traffic;
 use crate::storage::ahead::Coming;
 use crate::storage::census::TableCensus;
@@ -303,6 +304,15 @@ pub enum Inserted {
     Done(RowKey),
     /// A tolerated unique index has this row with its key.
     Met(Found),
+}
+
+/// Tells how many rows of a table are to be read, and how many pages they would take, as far as is known
+/// without looking at them.
+pub(super) fn expect_rows(view: &dyn CatalogView, progress: &StatementProgress, table: Oid) {
+    let rows = view.present(table, false).map_or(0.0, |present| present.rows);
+    let known = view.statistics(table).filter(|known| known.rows > 0.0);
+    progress.set(Count::Expected, rows as u64);
+    progress.set(Count::Pages, known.map_or(0.0, |known| (known.pages * rows / known.rows).ceil()) as u64);
 }
 
 /// The error of an object that should be there.

@@ -23,6 +23,7 @@ use super::numbers::Numbers;
 use super::scan::Range;
 use super::table::{Row, TableRows};
 use crate::error::{Result, SqlError, SqlState};
+use crate::progress::{Count, Phase, StatementProgress};
 use crate::types::Oid;
 use crate::types::value::Value;
 
@@ -46,18 +47,25 @@ pub trait Steps {
     /// # Errors
     /// Those of the step; if the statement is to stop.
     fn step<R>(&self, step: impl FnOnce(&mut dyn Access) -> Result<R>) -> Result<R>;
+
+    /// Where is told how far it is.
+    fn progress(&self) -> &StatementProgress;
 }
 
 /// Steps of whom nobody waits for: one after another.
 pub fn at_once(tx: &mut dyn Access) -> impl Steps {
-    AtOnce(RefCell::new(tx))
+    AtOnce(RefCell::new(tx), StatementProgress::default())
 }
 
-struct AtOnce<'a>(RefCell<&'a mut dyn Access>);
+struct AtOnce<'a>(RefCell<&'a mut dyn Access>, StatementProgress);
 
 impl Steps for AtOnce<'_> {
     fn step<R>(&self, step: impl FnOnce(&mut dyn Access) -> Result<R>) -> Result<R> {
         step(&mut **self.0.borrow_mut())
+    }
+
+    fn progress(&self) -> &StatementProgress {
+        &self.1
     }
 }
 
@@ -74,7 +82,9 @@ impl TableRows {
         let columns = index.plain.as_ref().map(of);
         let mut scan = steps.step(|tx| self.scan(tx, &Range { columns, ..Range::default() }))?;
         let (mut entries, mut rows, mut is_done) = (Entries::new(), 0, false);
+        let (progress, mut put) = (steps.progress(), 0);
         while !is_done {
+            progress.enter(Phase::Reading);
             is_done = steps.step(|tx| {
                 for _ in 0..READ {
                     let Some(row) = scan.next(tx, self)? else { return Ok(true) };
@@ -86,11 +96,17 @@ impl TableRows {
                 }
                 Ok(false)
             })?;
+            progress.set(Count::Read, rows);
             if is_done || entries.len() + READ > RUN {
-                self.put_entries(steps, index, &mut entries, computed)
+                put += entries.len() as u64;
+                let known = if is_done { put } else { put.max(progress.count(Count::Total)) };
+                progress.set(Count::Total, known);
+                let tell = |more| progress.add(Count::Done, more);
+                self.put_entries(steps, index, (&mut entries, &tell), computed)
                     .map_err(|e| not_unique(e, &index.name))?;
             }
         }
+        progress.set(Count::Expected, rows);
         Ok(rows)
     }
 
@@ -108,7 +124,9 @@ impl TableRows {
         let mut entries: Vec<Entries> = self.indexes.iter().map(|_| Entries::new()).collect();
         let mut kept = 0;
         let mut rows = rows.fuse();
+        let progress = steps.progress();
         loop {
+            progress.enter(Phase::Changing);
             let batch: Vec<Vec<Value>> = rows.by_ref().take(STEP).collect();
             if batch.is_empty() {
                 break;
@@ -128,6 +146,7 @@ impl TableRows {
                 }
                 Ok(())
             })?;
+            progress.add(Count::Done, batch.len() as u64);
             if kept >= RUN {
                 self.put_all_entries(steps, &mut entries, computed)?;
                 kept = 0;
@@ -143,18 +162,20 @@ impl TableRows {
         computed: &dyn Computed,
     ) -> Result<()> {
         let mut of_each = self.indexes.iter().zip(entries);
-        of_each.try_for_each(|(index, entries)| self.put_entries(steps, index, entries, computed))
+        of_each.try_for_each(|(index, entries)| self.put_entries(steps, index, (entries, &drop), computed))
     }
 
-    /// Puts entries of rows that are there.
+    /// Puts entries of rows that are there; `tell` is told how many more.
     fn put_entries(
         &self,
         steps: &impl Steps,
         index: &IndexRows,
-        entries: &mut Entries,
+        (entries, tell): (&mut Entries, &dyn Fn(u64)),
         computed: &dyn Computed,
     ) -> Result<()> {
+        steps.progress().enter(Phase::Sorting);
         entries.sort_unstable();
+        steps.progress().enter(Phase::Indexing);
         let put = |tx: &mut dyn Access, batch: &[(Key, Key)]| {
             announce(tx, batch.iter().map(|(entry, _)| Announced::insert(index.home.table, *entry)));
             for (entry, key) in batch {
@@ -165,7 +186,10 @@ impl TableRows {
             }
             Ok(())
         };
-        entries.chunks(STEP).try_for_each(|batch| steps.step(|tx| put(tx, batch)))?;
+        for batch in entries.chunks(STEP) {
+            steps.step(|tx| put(tx, batch))?;
+            tell(batch.len() as u64);
+        }
         entries.clear();
         Ok(())
     }
@@ -191,6 +215,10 @@ impl TableRows {
                 }
                 Ok(())
             })?;
+            // Single rows that go with others are no statement's own.
+            if steps.progress().is_in(Phase::Removing) {
+                steps.progress().add(Count::Done, batch.len() as u64);
+            }
         }
         for (index, entries) in self.indexes.iter().zip(&mut entries) {
             entries.sort_unstable();

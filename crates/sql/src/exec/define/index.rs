@@ -10,6 +10,7 @@ use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::exec::system_tables::operator_classes::named_class;
 use crate::parse::ast::{self};
+use crate::progress::Command;
 use crate::types::{Oid, oid};
 
 /// Columns that an index can have, as in PostgreSQL; those that it only includes count.
@@ -44,11 +45,13 @@ impl<S: Store> LocalSession<S> {
             clustered: false,
             comment: None,
         };
-        self.install_index(table, index)?;
+        self.install_index(table, index, Command::CreateIndex)?;
         Ok(oid)
     }
 
-    pub(super) fn install_index(&self, table: &Table, mut index: Index) -> Result<()> {
+    pub(super) fn install_index(&self, table: &Table, mut index: Index, command: Command) -> Result<()> {
+        let began_us = self.shared.surroundings.clock_us();
+        let _telling = self.start.interrupt.progress().begin(command, (table.oid, index.oid), began_us);
         index.names = column_names(table, &index);
         for column in &index.columns {
             let ty = match &column.of {
@@ -170,7 +173,11 @@ impl<S: Store> LocalSession<S> {
             clustered: false,
             comment: None,
         };
-        self.install_index(&table, index)
+        let command = match ast.concurrently {
+            true => Command::CreateIndexConcurrently,
+            false => Command::CreateIndex,
+        };
+        self.install_index(&table, index, command)
     }
 }
 

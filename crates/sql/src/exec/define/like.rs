@@ -8,6 +8,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::{Store, lost};
 use crate::parse::ast::{self, ConstraintKind, Ident, Path};
+use crate::progress::Command;
 use crate::types::{Oid, oid};
 
 impl<S: Store> LocalSession<S> {
@@ -180,7 +181,8 @@ impl<S: Store> LocalSession<S> {
                 ..(*index).clone()
             };
             let comment = copy.comment.clone().filter(|_| *comments);
-            self.install_index(table, Index { rows: None, comment, clustered: false, ..copy })?;
+            let made = Index { rows: None, comment, clustered: false, ..copy };
+            self.install_index(table, made, Command::CreateIndex)?;
         }
         Ok(())
     }

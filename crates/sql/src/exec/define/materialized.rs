@@ -18,9 +18,11 @@ use crate::exec::spill::{Space, TupleStore};
 use crate::exec::store::{Cursor, Found, Purpose, Range, Store, Tolerated, lost};
 use crate::exec::{Row, system_tables};
 use crate::parse::ast::{self, AlterColumn, AlterTable, Ident, ObjectKind, Path, Statement};
+use crate::progress::{Command, Count, Phase, Tally, Telling};
+use crate::session::Interrupt;
 use crate::storage::codec;
 use crate::types::value::{Record, Value};
-use crate::types::{oid, text};
+use crate::types::{Oid, oid, text};
 
 /// How many rows are read at once.
 const BATCH: usize = 256;
@@ -73,16 +75,30 @@ impl<S: Store> LocalSession<S> {
             return Ok(tag);
         }
         self.may_run(&plan)?;
+        let interrupt = self.start.interrupt.clone();
+        let _telling = self.tells(&interrupt, Command::CreateMaterializedView, table.oid);
         self.store.create(Object::Table(table.clone()))?;
         let (rows, count) = self.rows_of(&plan, &[])?;
         self.put_all(&Arc::new(table), &rows)?;
         Ok(format!("SELECT {count}"))
     }
 
+    /// What this session tells from here on of a command that gives a table its rows.
+    pub(super) fn tells<'i>(&self, interrupt: &'i Interrupt, command: Command, table: Oid) -> Telling<'i> {
+        let telling = interrupt.progress().begin(command, (table, 0), self.shared.surroundings.clock_us());
+        interrupt.progress().enter(Phase::Reading);
+        telling
+    }
+
     /// Puts rows into a table that has no others.
     pub(super) fn put_all(&self, table: &Arc<Table>, rows: &TupleStore) -> Result<()> {
+        let progress = self.start.interrupt.progress();
+        progress.enter(Phase::Changing);
+        progress.add(Count::Total, rows.len() as u64);
+        let mut tally = Tally::new(progress, Count::Done);
         rows.each(|row| {
             self.start.interrupt.check()?;
+            tally.add(1);
             self.store.insert(table, row, Tolerated::None).map(|_| true)
         })?;
         Ok(())
@@ -96,6 +112,8 @@ impl<S: Store> LocalSession<S> {
         with_data: bool,
     ) -> Result<()> {
         let (table, it) = self.refreshed(path)?;
+        let interrupt = self.start.interrupt.clone();
+        let _telling = self.tells(&interrupt, Command::RefreshMaterializedView, table.oid);
         if !concurrently {
             self.store.lock(&[table.oid], false)?;
             let rows = if with_data { self.rows_now(&table, &it)? } else { TupleStore::none() };
@@ -209,6 +227,7 @@ impl<S: Store> LocalSession<S> {
             }
             Ok(true)
         })?;
+        self.start.interrupt.progress().enter(Phase::Removing);
         for row in there.into_values().flatten() {
             self.start.interrupt.check()?;
             self.store.delete(table, std::slice::from_ref(&row))?;

@@ -10,6 +10,7 @@ use crate::func::quote_ident;
 use crate::func::quote_literal;
 use crate::missing;
 use crate::parse::ast::{self, ColumnDef, ConstraintKind, Ident, Statement, TableElement};
+use crate::progress::Command;
 use crate::tree::OutColumn;
 use crate::types::{Oid, Type, oid};
 
@@ -389,6 +390,8 @@ impl<S: Store> LocalSession<S> {
         if !with_data {
             return Ok("CREATE TABLE AS".to_string());
         }
+        let interrupt = self.start.interrupt.clone();
+        let _telling = self.tells(&interrupt, Command::CreateTableAs, table.oid);
         let (rows, count) = self.rows_of(&plan, &[])?;
         self.put_all(&Arc::new(table), &rows)?;
         Ok(format!("SELECT {count}"))

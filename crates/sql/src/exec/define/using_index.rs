@@ -13,6 +13,7 @@ use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::exec::system_tables::operator_classes::default_class;
 use crate::parse::ast::{self, ConstraintKind, Ident};
+use crate::progress::Command;
 use crate::types::Oid;
 
 const NOT_SUCH: &str = "Cannot create a primary key or unique constraint using such an index.";
@@ -70,7 +71,7 @@ impl<S: Store> LocalSession<S> {
         if primary || ast.deferrable != index.deferrable {
             self.store.remove(index.oid)?;
             made = Index { oid: self.store.new_oid(table.oid)?, rows: None, ..made };
-            self.install_index(table, made.clone())?;
+            self.install_index(table, made.clone(), Command::CreateIndex)?;
             self.refer_to(table, index.oid, made.oid)?;
         } else {
             self.store.replace(Object::Index(made.clone()))?;

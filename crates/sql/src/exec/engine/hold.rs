@@ -77,6 +77,10 @@ impl Holding {
         }
     }
 
+    pub(super) fn clock_us(&self) -> i64 {
+        self.surroundings.clock_us()
+    }
+
     /// The transaction has no worker, and may have no number of its own.
     pub(super) fn rests(&self) {
         self.rests.set(true);

@@ -10,7 +10,8 @@ use crate::catalog::layout::missing_value;
 use crate::catalog::object::{Constraint, Index, IndexColumn, Indexed, Object, RowsAt, Rule, Table};
 use crate::catalog::sizing;
 use crate::error::Result;
-use crate::exec::store::{SessionHost, lost};
+use crate::exec::store::{SessionHost, expect_rows, lost};
+use crate::progress::{Command, Count, Phase, StatementProgress, Tally, Telling};
 use crate::stop;
 use crate::storage::access::Access;
 use crate::storage::bulk::{Steps, not_unique};
@@ -27,17 +28,24 @@ impl Steps for EngineStore {
         stop::check()?;
         Self::step(self, |tx, _, _| step(tx))
     }
+
+    fn progress(&self) -> &StatementProgress {
+        self.holding.interrupt.progress()
+    }
 }
 
 impl EngineStore {
     /// All rows of a table as this description has it.
-    pub(super) fn all_rows(&self, table: &Table) -> Result<Vec<Row>> {
+    fn all_rows(&self, table: &Table) -> Result<Vec<Row>> {
+        expect_rows(self, self.progress(), table.oid);
+        self.progress().enter(Phase::Reading);
         let described = Object::Table(table.clone());
         let rows = self.catalog().with(table.oid, Some(described)).rows(table.oid)?;
         self.step(|tx, _, _| {
-            let mut all = Vec::new();
+            let (mut all, mut tally) = (Vec::new(), Tally::new(self.progress(), Count::Read));
             rows.each(tx, |_, row| {
                 stop::check()?;
+                tally.add(1);
                 all.push(row);
                 Ok(ControlFlow::Continue(()))
             })?;
@@ -46,13 +54,50 @@ impl EngineStore {
         })
     }
 
-    pub(super) fn put_rows(&self, table: Oid, values: impl Iterator<Item = Vec<Value>>) -> Result<()> {
+    fn put_rows(&self, table: Oid, values: impl ExactSizeIterator<Item = Vec<Value>>) -> Result<()> {
+        self.progress().set(Count::Expected, values.len() as u64);
+        self.progress().set(Count::Total, values.len() as u64);
         let (rows, computed) = (self.rows(table)?, self.computed(table));
         rows.insert_all(self, self.host.catalog.numbers(), values, &computed)
     }
 
+    /// An ALTER TABLE that writes all rows tells of it from here on, unless it is a part of another command.
+    fn tells(&self, table: Oid) -> Telling<'_> {
+        self.progress().begin(Command::AlterTable, (table, 0), self.holding.clock_us())
+    }
+
+    /// Fills an index that was created over a table with rows.
+    pub(super) fn fill(&self, table: Oid, index: Oid) -> Result<()> {
+        let (rows, computed) = (self.rows(table)?, self.computed(table));
+        expect_rows(self, self.progress(), table);
+        self.progress().set(Count::Total, self.progress().count(Count::Expected));
+        let visited = rows.fill_index(self, index, &computed)?;
+        self.step(|tx, _, _| {
+            self.host.slots.observed().count_rows(tx.worker(), visited);
+            Ok(())
+        })
+    }
+
+    /// Writes all rows of a table anew.
+    pub(super) fn rewrite_rows(
+        &self,
+        old: &Table,
+        new: Oid,
+        change: &mut dyn FnMut(Vec<Value>) -> Result<Vec<Value>>,
+    ) -> Result<()> {
+        let _telling = self.tells(new);
+        let rows = self.all_rows(old)?;
+        self.progress().enter(Phase::Computing);
+        let changed = rows.into_iter().map(|row| change(row.values)).collect::<Result<Vec<_>>>()?;
+        self.lock_some(&[new])?;
+        let Some(now) = self.catalog().table(new).cloned() else { return Err(lost(new)) };
+        self.change(is_private(new), |tx, working, _| working.rewrite(tx, now))?;
+        self.put_rows(new, changed.into_iter())
+    }
+
     /// Gives a table other rows, for another key or another size, and moves what it has.
     fn rekey(&self, old: &Table, new: Table) -> Result<()> {
+        let _telling = self.tells(old.oid);
         let rows = self.all_rows(old)?;
         let (oid, catalog) = (new.oid, self.catalog());
         let dropped: Vec<usize> = (0..new.columns.len()).filter(|at| new.columns[*at].dropped).collect();

@@ -14,9 +14,10 @@ use crate::catalog::object::{BOOTSTRAP_ROLE, Object, Table};
 use crate::catalog::statistics::{ROWS_PER_VALUE, Sample, Sampled, TableStatistics};
 use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::exec::privilege::{asking, owns};
-use crate::exec::store::{Cursor, Purpose, Range, Store};
+use crate::exec::store::{Cursor, Purpose, Range, Store, expect_rows};
 use crate::exec::system_tables;
 use crate::parse::ast::{self, Maintenance, Path};
+use crate::progress::{Command, Phase};
 use crate::types::value::Value;
 use crate::types::{BuiltinTypes, Types};
 
@@ -119,6 +120,10 @@ impl<S: Store> LocalSession<S> {
         columns: &[usize],
         (verbose, asked): (bool, bool),
     ) -> Result<()> {
+        let progress = self.start.interrupt.progress();
+        let _telling = progress.begin(Command::Analyze, (table.oid, 0), self.shared.surroundings.clock_us());
+        expect_rows(&self.store, progress, table.oid);
+        progress.enter(Phase::Reading);
         let default = self.shared.variables.borrow().eval.costs.target;
         let target = |column: usize| match table.columns[column].statistics {
             Some(target) => usize::from(target),
@@ -127,6 +132,7 @@ impl<S: Store> LocalSession<S> {
         let looked_at: Vec<usize> = columns.iter().copied().filter(|column| target(*column) > 0).collect();
         let most = looked_at.iter().map(|column| target(*column)).max().unwrap_or(0).max(default);
         let (rows, sample) = self.sample(table, &looked_at, most * ROWS_PER_VALUE, !asked)?;
+        progress.enter(Phase::Computing);
         let mut found =
             self.store.statistics(table.oid).map_or_else(TableStatistics::default, |old| (*old).clone());
         found

@@ -1,4 +1,4 @@
-//! The pod and this host as rows: `pod_hosts`, `pod_memory`, `pod_tables`, `pod_activity`,
+//! The pod and this host as rows: `pod_hosts`, `pod_memory`, `pod_tables`, `pod_activity`, `pod_progress`,
 //! `pg_stat_statements`. Their columns are in `data/own.tsv`.
 //!
 //! 1. Hosts and memory are the whole pod's as this host saw it last; everything else is this host's own.
@@ -10,6 +10,7 @@ use crate::exec::Row;
 use crate::exec::privilege;
 use crate::exec::system::SessionSystem;
 use crate::observe::Observed;
+use crate::session::{Activity, Count, host_of};
 use crate::types::value::Value;
 
 fn big(count: u64) -> Value {
@@ -168,6 +169,59 @@ pub(super) fn activity(observed: &Observed) -> Vec<Row> {
     ])]
 }
 
+/// How far statements of this host's sessions are. Of those of others one is told what they are, no more.
+pub(super) fn progress(on: &SessionSystem<'_>) -> Vec<Row> {
+    let maker = Maker::of(
+        "pod_progress",
+        [
+            "host",
+            "pid",
+            "datid",
+            "datname",
+            "command",
+            "relid",
+            "index_relid",
+            "phase",
+            "rows_read",
+            "rows_expected",
+            "rows_done",
+            "rows_total",
+            "rows_excluded",
+            "bytes_done",
+            "pages_expected",
+            "since",
+        ],
+    );
+    let all = privilege::asks_superuser(on.store, on.shared);
+    let own = privilege::roles_of(on.store, privilege::asking(on.store, on.shared), true);
+    let row = |session: Activity| {
+        let told = session.progress?;
+        let shown = all || on.store.role(&session.user).is_some_and(|role| own.contains(&role));
+        let shown = |value: Value| if shown { value } else { Value::Null };
+        let counted = |count| shown(big(told.count(count)));
+        let known = |count| shown(optional(Some(told.count(count)).filter(|count| *count > 0)));
+        Some(maker.row([
+            Value::Int4(host_of(session.process_id).into()),
+            Value::Int4(session.process_id),
+            Value::Oid(DATABASE),
+            Value::text(session.database.as_str()),
+            Value::text(told.command),
+            shown(Value::Oid(told.table)),
+            shown(Value::Oid(told.index)),
+            shown(Value::text(told.phase)),
+            counted(Count::Read),
+            known(Count::Expected),
+            counted(Count::Done),
+            known(Count::Total),
+            counted(Count::Excluded),
+            counted(Count::Bytes),
+            known(Count::Pages),
+            shown(Value::Timestamptz(told.since_us)),
+        ]))
+    };
+    on.shared.server.activity().into_iter().filter_map(row).collect()
+}
+
 pub(super) fn statements(on: &SessionSystem<'_>, observed: &Observed) -> Vec<Row> {
     let maker = Maker::of(
         "pg_stat_statements",
@@ -216,6 +270,7 @@ pub(super) fn rows(look: &Look<'_>, table: &str) -> Option<Result<Vec<Row>>> {
         "pod_memory" => Ok(memory(observed)),
         "pod_tables" => tables(look, observed),
         "pod_activity" => Ok(activity(observed)),
+        "pod_progress" => Ok(progress(look.system)),
         "pg_stat_statements" => Ok(statements(look.system, observed)),
         _ => return None,
     })

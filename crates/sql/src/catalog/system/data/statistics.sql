@@ -98,3 +98,42 @@ from pg_catalog.pg_statistic s join pg_catalog.pg_class c on c.oid = s.starelid
   join pg_catalog.pg_attribute a on c.oid = a.attrelid and a.attnum = s.staattnum
   left join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where not a.attisdropped and has_table_privilege(c.oid, 'select');
+
+-- pg_catalog.pg_stat_progress_copy
+select pid, datid, datname, relid, case when relid is not null then command end as command,
+  case when relid is not null then 'PIPE' end as type, bytes_done as bytes_processed,
+  case when relid is not null then 0::int8 end as bytes_total, rows_done as tuples_processed,
+  rows_excluded as tuples_excluded
+from pg_catalog.pod_progress where command in ('COPY FROM', 'COPY TO');
+
+-- pg_catalog.pg_stat_progress_create_index
+select pid, datid, datname, relid, index_relid, case when relid is not null then command end as command,
+  case when phase is null or phase = 'initializing' then phase
+    when phase = 'reading rows' then 'building index: scanning table'
+    when phase = 'sorting entries' then 'building index: sorting live tuples'
+    else 'building index: loading tuples in tree' end as phase,
+  case when relid is not null then 0::int8 end as lockers_total,
+  case when relid is not null then 0::int8 end as lockers_done,
+  case when relid is not null then 0::int8 end as current_locker_pid,
+  case when relid is not null then coalesce(pages_expected, 0) end as blocks_total,
+  case when relid is not null
+    then coalesce(pages_expected * rows_read / nullif(greatest(rows_read, rows_expected), 0), 0) end as blocks_done,
+  case when relid is not null then coalesce(rows_total, 0) end as tuples_total, rows_done as tuples_done,
+  case when relid is not null then 0::int8 end as partitions_total,
+  case when relid is not null then 0::int8 end as partitions_done
+from pg_catalog.pod_progress where command like 'CREATE INDEX%';
+
+-- pg_catalog.pg_stat_progress_analyze
+select pid, datid, datname, relid,
+  case when phase = 'reading rows' then 'acquiring sample rows'
+    when phase = 'computing' then 'computing statistics' else phase end as phase,
+  case when relid is not null then coalesce(pages_expected, 0) end as sample_blks_total,
+  case when relid is not null
+    then coalesce(pages_expected * rows_read / nullif(greatest(rows_read, rows_expected), 0), 0)
+  end as sample_blks_scanned,
+  case when relid is not null then 0::int8 end as ext_stats_total,
+  case when relid is not null then 0::int8 end as ext_stats_computed,
+  case when relid is not null then 0::int8 end as child_tables_total,
+  case when relid is not null then 0::int8 end as child_tables_done,
+  case when relid is not null then 0::oid end as current_child_table_relid
+from pg_catalog.pod_progress where command = 'ANALYZE';

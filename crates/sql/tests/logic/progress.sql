@@ -1,0 +1,11 @@
+select attrelid::regclass, attnum, attname, format_type(atttypid, atttypmod) from pg_attribute where attrelid in (select oid from pg_class where relname like 'pg\_stat\_progress\_%') and attnum > 0 order by attrelid::regclass::text, attnum;
+select relname, relkind, relnatts from pg_class where relname like 'pg\_stat\_progress\_%' order by relname;
+select * from pg_stat_progress_copy;
+select * from pg_stat_progress_create_index;
+select * from pg_stat_progress_analyze;
+select * from pg_stat_progress_vacuum;
+select * from pg_stat_progress_cluster;
+select * from pg_stat_progress_basebackup;
+select p.pid, a.query, pg_size_pretty(p.bytes_processed), 100 * p.bytes_processed / nullif(p.bytes_total, 0) from pg_stat_progress_copy p join pg_stat_activity a using (pid);
+select p.phase, round(100.0 * p.blocks_done / nullif(p.blocks_total, 0), 1), round(100.0 * p.tuples_done / nullif(p.tuples_total, 0), 1), p.relid::regclass, p.index_relid::regclass from pg_stat_progress_create_index p where datname = current_database();
+select phase, sample_blks_scanned, sample_blks_total from pg_stat_progress_analyze where relid = 'pg_class'::regclass;
