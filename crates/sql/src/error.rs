@@ -179,6 +179,7 @@ states! {
     pub IDLE_SESSION_TIMEOUT = b"57P05";
     pub SYSTEM_ERROR = b"58000";
     pub IO_ERROR = b"58030";
+    pub UNDEFINED_FILE = b"58P01";
     pub RAISE_EXCEPTION = b"P0001";
     pub NO_DATA_FOUND = b"P0002";
     pub TOO_MANY_ROWS = b"P0003";

@@ -158,6 +158,7 @@ fn defines(own: &LocalSession<EngineStore>, statement: &Statement) -> bool {
                 | Statement::Listen(_)
                 | Statement::Unlisten(_)
                 | Statement::Notify(..)
+                | Statement::Load(_)
                 | Statement::Maintenance(_)
                 | Statement::Rebuild(_)
                 | Statement::Lock { .. }

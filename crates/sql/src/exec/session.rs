@@ -9,6 +9,7 @@ mod counted;
 mod explain;
 mod formatted;
 mod give;
+mod library;
 mod maintain;
 mod planning;
 mod portal;

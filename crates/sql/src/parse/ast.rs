@@ -448,6 +448,8 @@ pub(crate) enum Statement {
     Unlisten(Option<Ident>),
     Notify(Ident, Option<String>),
     Do(String),
+    /// LOAD of a library.
+    Load(String),
     /// VACUUM, ANALYZE, CHECKPOINT.
     Maintenance(Maintenance),
     /// REINDEX, CLUSTER.

@@ -72,13 +72,13 @@ impl Parser<'_> {
                 let name = self.path()?;
                 Statement::Refresh { name, concurrently, with_data: self.with_data()? }
             }
-            "call" | "security" | "import" | "load" => {
+            "load" => Statement::Load(self.string()?),
+            "call" | "security" | "import" => {
                 self.skip_statement();
                 let hint = match word {
                     "call" => missing::FUNCTIONS,
                     "security" => "Use GRANT and REVOKE.",
-                    "import" => missing::FOREIGN_DATA,
-                    _ => missing::EXTENSIONS,
+                    _ => missing::FOREIGN_DATA,
                 };
                 Statement::Unsupported(SqlError::unsupported(word.to_uppercase(), hint))
             }

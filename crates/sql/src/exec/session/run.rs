@@ -160,6 +160,7 @@ impl<S: Store> LocalSession<S> {
                 self.refresh_materialized(name, *concurrently, *with_data)?;
                 tag("REFRESH MATERIALIZED VIEW")
             }
+            Statement::Load(library) => self.load(library).map(Some),
             Statement::Do(body) => self.do_block(body, sink).map(Some),
             Statement::Unsupported(refusal) => Err(refusal.clone()),
             other => {
