@@ -191,7 +191,8 @@ pub struct Watch {
     doubts: bool,
     /// An accusation stands that could not be carried out yet.
     cutting_off: bool,
-    accused: Option<Accusation>,
+    /// What this host has accused another one of, and when.
+    accused: Option<(Accusation, u64)>,
     unproven: Option<(HostId, &'static str)>,
 }
 
@@ -228,8 +229,8 @@ impl Watch {
         self.cutting_off
     }
 
-    /// The host that this one has accused since the last time.
-    pub fn take_accused(&mut self) -> Option<Accusation> {
+    /// The host that this one has accused since the last time, and when, by this host's clock.
+    pub fn take_accused(&mut self) -> Option<(Accusation, u64)> {
         self.accused.take()
     }
 
@@ -285,7 +286,7 @@ impl Watch {
         let accusation = Accusation { host, incarnation, by: self.me.host, reason };
         match cx.compare_exchange(self.plan.controller(), 0, accusation.encode()) {
             Ok(_) => {
-                self.accused = Some(accusation);
+                self.accused = Some((accusation, now_ns));
                 self.carry_out(cx, accusation)
             }
             // Somebody else was quicker; the next look deals with that.

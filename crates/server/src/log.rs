@@ -13,7 +13,7 @@
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 
-use liger_sql::types::datetime::{Day, UNIX_EPOCH_DAYS, day_of};
+use liger_sql::types::datetime::{Day, UNIX_EPOCH_DAYS, day_of, days_of};
 
 use crate::clock;
 
@@ -104,6 +104,16 @@ pub fn shown_time(us: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{us:06}Z")
 }
 
+/// The microseconds since 1970 of such a time.
+pub fn time_us(shown: &str) -> Option<i64> {
+    let mut numbers =
+        shown.strip_suffix('Z')?.split(['-', 'T', ':', '.']).map(|part| part.parse::<i64>().ok());
+    let mut next = || numbers.next().flatten();
+    let days = days_of(Day { year: next()?, month: next()?, day: next()? }) + UNIX_EPOCH_DAYS;
+    let seconds = days * 86_400 + next()? * 3600 + next()? * 60 + next()?;
+    Some(seconds * 1_000_000 + next()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +123,14 @@ mod tests {
         assert_eq!(shown_time(0), "1970-01-01T00:00:00.000000Z");
         assert_eq!(shown_time(951_782_400_000_001), "2000-02-29T00:00:00.000001Z");
         assert_eq!(shown_time(1_798_761_599_999_999), "2026-12-31T23:59:59.999999Z");
+    }
+
+    #[test]
+    fn times_are_read_as_they_are_shown() {
+        for us in [0, 951_782_400_000_001, 1_798_761_599_999_999, 1_764_211_212_000_042] {
+            assert_eq!(time_us(&shown_time(us)), Some(us));
+        }
+        assert_eq!(["", "Z", "2026-11-27T03:00:00Z", "2026-11-27"].map(time_us), [None; 4]);
     }
 
     #[test]

@@ -61,11 +61,14 @@ pub(super) struct FailureDetector {
     pub closed: Vec<Slot>,
     /// The round of transactions that ended when this host last fenced somebody.
     pub round: u64,
-    /// Incarnations whose locks this host has resolved.
+    /// Incarnations that this host has seen cut off, and those whose locks it has resolved.
+    cut_off: BTreeSet<(u8, u16)>,
     resolved: BTreeSet<(u8, u16)>,
     /// Dead hosts whose partitions this one has taken over, and the epoch at which its own checkpoint must
     /// begin before they may come back.
     pub taken_over: Vec<(Slot, u64)>,
+    /// The latest of these epochs of which it was told that a checkpoint has it.
+    pub kept: u64,
     /// What has failed, and when it is tried again.
     failed: Vec<Failed>,
 }
@@ -90,7 +93,7 @@ struct Failed {
 impl FailureDetector {
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot, takeover: Option<Takeover>) -> Self {
         let watch = Watch::new(cx, plan, me);
-        let (taking, resolved) = (Vec::new(), BTreeSet::new());
+        let (taking, cut_off, resolved) = Default::default();
         let (closed, taken_over, failed) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             me,
@@ -102,8 +105,10 @@ impl FailureDetector {
             taking,
             closed,
             round: 0,
+            cut_off,
             resolved,
             taken_over,
+            kept: 0,
             failed,
         }
     }
@@ -231,8 +236,9 @@ impl<M: Method> Host<M> {
         {
             self.announce(&PodEvent::Damaged { why: damage.to_string() });
         }
-        if let Some(accused) = detector.watch.take_accused() {
-            self.announce(&PodEvent::Accused(accused));
+        if let Some((accusation, at_ns)) = detector.watch.take_accused() {
+            let ago_ns = cx.now_ns().saturating_sub(at_ns);
+            self.announce(&PodEvent::Accused { accusation, ago_ns });
         }
         if detector.watch.unproven() != unproven {
             self.show_failed(cx, detector);
@@ -243,6 +249,9 @@ impl<M: Method> Host<M> {
         let mut worked = 0;
         for slot in fenced {
             let incarnation = (slot.host.0, slot.incarnation);
+            if detector.cut_off.insert(incarnation) {
+                self.announce(&PodEvent::CutOff { host: slot.host });
+            }
             if slot.state == HostState::Recovered {
                 // Whoever recovered it may have died before this last step.
                 watch::release(cx, &self.plan, slot);
@@ -254,6 +263,7 @@ impl<M: Method> Host<M> {
             match self.resolve_death(cx, slot, &detector.taking, logs) {
                 Ok(()) => {
                     detector.resolved.insert(incarnation);
+                    self.announce(&PodEvent::LocksResolved { host: slot.host });
                     detector.round = self.transactions.close_round();
                     self.forget_failed(cx, detector, (Task::Resolve, &[slot]));
                 }
@@ -285,7 +295,10 @@ impl<M: Method> Host<M> {
                 continue;
             }
             match self.close_log(cx, &takeover, slot.host) {
-                Ok(()) => detector.closed.push(*slot),
+                Ok(bytes) => {
+                    detector.closed.push(*slot);
+                    self.announce(&PodEvent::LogClosed { host: slot.host, bytes });
+                }
                 Err(failure) => self.note_failed(cx, detector, (Task::TakeOver, &[*slot]), &failure),
             }
         }
@@ -293,14 +306,15 @@ impl<M: Method> Host<M> {
         fenced
     }
 
+    /// Returns the bytes that the log lacked.
     fn close_log<F: Fabric>(
         &self,
         cx: &Cx<F>,
         takeover: &Takeover,
         dead: HostId,
-    ) -> Result<(), RecoveryError> {
+    ) -> Result<u64, RecoveryError> {
         if cx.sabotaged("detector.close-logs") {
-            return Ok(());
+            return Ok(0);
         }
         let log = self.log.as_ref().expect("who takes over keeps a log");
         let directory = takeover.files.hold(cx, dead)?;

@@ -8,16 +8,17 @@
 //! 3. Who follows a partition to a new owner has no transaction left that may have asked the one before to
 //!    make a row.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
-use liger_fabric::{Cx, Fabric};
+use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::membership::{HostState, Slot};
 use liger_pod::plan::PartitionId;
 use liger_pod::watch::Owner;
 
 use super::Host;
 use super::detector::FailureDetector;
+use crate::instance::events::PodEvent;
 use crate::method::{Method, Pending};
 use crate::recovery::RecoveryError;
 
@@ -106,6 +107,7 @@ impl<M: Method> Host<M> {
         // Not before every transaction has ended that may have asked a dead host to make a row: who asks the
         // successor for the same row must find that what was made before is gone.
         let (may_follow, mut is_held_up) = (self.transactions.have_ended(detector.round), false);
+        let mut followed = BTreeMap::<HostId, usize>::new();
         for partition in self.plan.partitions() {
             let successor = self.owners.successor(cx, &self.plan, partition);
             let Some(successor) = successor.filter(|successor| successor.host != self.me) else { continue };
@@ -113,6 +115,7 @@ impl<M: Method> Host<M> {
             detector.restless = true;
             is_held_up |= !may_follow;
             if may_follow {
+                *followed.entry(self.owner(partition)).or_default() += 1;
                 self.method.tell_again(cx, partition, successor, Pending::Asked);
                 self.owners.set(partition, successor);
                 self.method.tell_again(cx, partition, successor, Pending::Told);
@@ -120,6 +123,9 @@ impl<M: Method> Host<M> {
             }
         }
         self.held_up.following.store(is_held_up, Ordering::Relaxed);
+        for (host, partitions) in followed {
+            self.announce(&PodEvent::Followed { host, partitions });
+        }
         worked
     }
 

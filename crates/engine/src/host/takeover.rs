@@ -19,7 +19,7 @@ use liger_pod::watch::{self, Owner};
 
 use super::Host;
 use super::detector::{FailureDetector, Takeover, Task};
-use crate::instance::events::PodEvent;
+use crate::instance::events::{PodEvent, TakeoverStep};
 use crate::log::HostLog;
 use crate::log::record::first_of;
 use crate::method::{Dead, Method};
@@ -86,6 +86,11 @@ impl<M: Method> Host<M> {
         if waits {
             log.want_checkpoint(cx, latest);
         }
+        if !waits && detector.kept != latest {
+            detector.kept = latest;
+            let dead = detector.taken_over.iter().map(|(slot, _)| slot.host).collect();
+            self.announce(&PodEvent::TakeoverIsKept { dead });
+        }
         if waits || self.is_successor_left_out(cx, detector) {
             return 0;
         }
@@ -96,6 +101,7 @@ impl<M: Method> Host<M> {
             }
             log.needs_nothing(cx, slot.host);
             watch::release(cx, &self.plan, *slot);
+            self.announce(&PodEvent::Released { host: slot.host });
             false
         });
         before - detector.taken_over.len()
@@ -128,6 +134,7 @@ impl<M: Method> Host<M> {
         dead: &[Slot],
     ) -> Result<u64, RecoveryError> {
         let log = self.log.as_ref().expect("who takes over keeps a log");
+        let reaches = |step| self.announce_step(dead, step);
         let me = Owner { host: self.me, incarnation: detector.me().incarnation };
         // What an earlier try has made this host's already.
         self.open_published(cx, me)?;
@@ -145,10 +152,11 @@ impl<M: Method> Host<M> {
         }
         loop {
             let resolved = detector.resolved_deaths();
-            let image_bytes = self.rebuild(cx, detector, takeover, &orphans)?;
+            let image_bytes = self.rebuild(cx, detector, takeover, (&orphans, &reaches))?;
             self.check_still_here()?;
             self.close(&orphans);
             self.drain(cx, || self.poll(cx, detector))?;
+            reaches(TakeoverStep::TransactionsEnded);
             // Who died meanwhile may have deleted rows here after what was read: they are gone from the
             // shared index, and only its log says so.
             if detector.resolved_deaths() == resolved || cx.sabotaged("takeover.rebuild-after-death") {
@@ -161,6 +169,7 @@ impl<M: Method> Host<M> {
             self.method.attach(cx, *partition, first_of(log.clock().now(cx) + 1))?;
             *attached = true;
         }
+        reaches(TakeoverStep::RowsJoined);
         for slot in dead {
             self.await_drops(cx, detector, *slot)?;
         }
@@ -184,17 +193,24 @@ impl<M: Method> Host<M> {
         cx: &Cx<F>,
         detector: &mut FailureDetector,
         takeover: &Takeover,
-        orphans: &BTreeSet<PartitionId>,
+        (orphans, reaches): (&BTreeSet<PartitionId>, &dyn Fn(TakeoverStep)),
     ) -> Result<u64, RecoveryError> {
         if orphans.is_empty() {
             return Ok(0);
         }
         let log = self.log.as_ref().expect("who takes over keeps a log");
         let upto = self.await_logs(cx, detector, log)?;
+        reaches(TakeoverStep::LogsHold);
         orphans.iter().for_each(|&partition| self.method.make(cx, partition));
         let (files, identity) = (&takeover.files, &takeover.identity);
-        let rebuilding = Rebuilding { host: self, files, identity, partitions: orphans, upto };
+        let rebuilding = Rebuilding { host: self, files, identity, partitions: orphans, upto, reaches };
         rebuilding.run(cx, || self.poll(cx, detector))
+    }
+
+    fn announce_step(&self, dead: &[Slot], step: TakeoverStep) {
+        debug_assert!(!dead.is_empty(), "a takeover is from somebody");
+        let dead = dead.iter().map(|slot| slot.host).collect();
+        self.announce(&PodEvent::TakeoverReaches { dead, step });
     }
 
     /// The partitions of dead hosts.

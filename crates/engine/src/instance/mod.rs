@@ -38,7 +38,7 @@ use crate::log::HostLog;
 use crate::log::ship::LogFailure;
 use crate::protocol::mail::Outbox;
 use crate::txn::{Conflict, Ticket, TxnError};
-pub use events::{Hearer, PodEvent};
+pub use events::{Hearer, Hosts, PodEvent, TakeoverStep};
 use owners::Owners;
 pub use pool::{Step, WorkerPool, WorkerToken};
 pub use transactions::Holder;

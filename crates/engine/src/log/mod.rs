@@ -128,7 +128,8 @@ impl HostLog {
     }
 
     /// Ships what the dead host of `disk` has left in its rings, and closes its log: from then on it holds
-    /// nobody back. May be repeated, by another successor too. `successor` is the caller.
+    /// nobody back. May be repeated, by another successor too. `successor` is the caller. Returns the bytes
+    /// that were shipped.
     ///
     /// # Errors
     /// If the disk fails.
@@ -139,7 +140,7 @@ impl HostLog {
         disk: &Disk,
         options: LogOptions,
         members: u16,
-    ) -> Result<(), LogFailure> {
+    ) -> Result<u64, LogFailure> {
         assert_ne!(dead, cx.host(), "nobody is its own successor");
         let successor = Writer::Successor(cx.host());
         close_dead(cx, (&self.plan, &self.clock), (dead, disk), successor, options, members)
@@ -506,11 +507,11 @@ pub(crate) fn close_without_successor<F: Fabric>(
 ) -> Result<(), LogFailure> {
     let clock = LogClock::new(cx, plan, options.first_epoch);
     // Nobody is a member; and what was durable in the whole pod is of no use when all logs are closed.
-    close_dead(cx, (plan, &clock), (dead, disk), Writer::Salvager, options, 0)
+    close_dead(cx, (plan, &clock), (dead, disk), Writer::Salvager, options, 0).map(drop)
 }
 
 /// Ships what a dead host has left in its rings to its disk, and closes its log. What is shipped may have
-/// been shipped before: by the dead host, or by somebody else who died over it.
+/// been shipped before: by the dead host, or by somebody else who died over it. Returns its bytes.
 fn close_dead<F: Fabric>(
     cx: &Cx<F>,
     (plan, clock): (&Plan, &LogClock),
@@ -518,7 +519,7 @@ fn close_dead<F: Fabric>(
     by: Writer,
     options: LogOptions,
     members: u16,
-) -> Result<(), LogFailure> {
+) -> Result<u64, LogFailure> {
     // Whoever takes over needs room for what it takes over.
     space::give_up_reserve(cx, disk)?;
     options.check();
@@ -527,7 +528,7 @@ fn close_dead<F: Fabric>(
     clock.close(cx, dead);
     // Whatever its device had, it was good for this.
     cx.store(state_word(plan, dead), LogState::Good as u64);
-    Ok(())
+    Ok(shipper.counts().bytes)
 }
 
 /// The state of each host's log, for whoever only looks.

@@ -249,6 +249,12 @@ impl Plan {
         Ok(Self { pod, hosts, durable_epoch: upto })
     }
 
+    /// Bytes of all logs that were read.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        debug_assert!(self.hosts.iter().all(|files| files.scan.is_some()), "all logs were read");
+        self.hosts.iter().map(|files| files.read().bytes).sum()
+    }
+
     /// The host whose checkpoint has the newest image of a partition, if there is one: its owner then. (An
     /// earlier owner's may be left, too.)
     pub fn image_of(&self, partition: PartitionId) -> Option<&HostFiles> {

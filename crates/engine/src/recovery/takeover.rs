@@ -20,6 +20,7 @@ use super::recoverable::RestoresRows;
 use super::replay::Changes;
 use super::sources::Sources;
 use super::{Identity, Plan};
+use crate::instance::events::TakeoverStep;
 use crate::log::record::Change;
 
 /// Fills a host's copies of replicated tables from the newest image of them, while the pod goes on. Returns
@@ -72,6 +73,8 @@ pub(crate) struct Rebuilding<'a, R> {
     pub partitions: &'a BTreeSet<PartitionId>,
     /// Up to here records count.
     pub upto: u64,
+    /// Hears how far it has come.
+    pub reaches: &'a dyn Fn(TakeoverStep),
 }
 
 impl<R: RestoresRows> Rebuilding<'_, R> {
@@ -83,6 +86,7 @@ impl<R: RestoresRows> Rebuilding<'_, R> {
         let directories = (0..self.identity.hosts).map(|host| self.files.look(liger_fabric::HostId(host)));
         let directories = directories.collect::<Result<Vec<_>, _>>()?;
         let (plan, mut changes) = anew(&mut turn, |turn| self.read(cx, &directories, turn))?;
+        (self.reaches)(TakeoverStep::LogsRead);
         let sources = self.sources(&plan, &directories);
         for &partition in self.partitions {
             let changes = changes.remove(&partition).unwrap_or_default();
@@ -91,6 +95,7 @@ impl<R: RestoresRows> Rebuilding<'_, R> {
             self.host.mark_unrestored(cx, partition, &Arc::new(stored));
             turn();
         }
+        (self.reaches)(TakeoverStep::ImagesOpened { partitions: self.partitions.len(), bytes });
         assert!(changes.is_empty(), "changes were read of partitions that are rebuilt, and of no other");
         Ok(bytes)
     }
@@ -102,6 +107,8 @@ impl<R: RestoresRows> Rebuilding<'_, R> {
         turn: &mut impl FnMut(),
     ) -> Result<(Plan, BTreeMap<PartitionId, Changes>), RecoveryError> {
         let plan = Plan::of_living(cx, directories, self.identity, self.upto, &mut *turn)?;
+        let (bytes, segments) = (plan.log_bytes(), plan.hosts.iter().map(|it| it.segments.len()).sum());
+        (self.reaches)(TakeoverStep::LogsChecked { bytes, segments });
         let mut changes = BTreeMap::<PartitionId, Changes>::new();
         for log in 0..directories.len() {
             turn();

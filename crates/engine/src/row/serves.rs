@@ -102,6 +102,7 @@ impl Serves for Rows {
     fn open<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) -> Result<(), RecoveryError> {
         debug_assert!(self.holds(partition) && self.owners.is_closed(partition), "it is about to open");
         self.finish_indexes(cx, partition)?;
+        self.expect_first(cx, partition);
         count(&self.moves.taken_over, 1);
         Ok(())
     }

@@ -23,9 +23,9 @@
 //! Not here: spans and what they are made from (recovery/stored.rs), and who makes those that nobody asks for
 //! (recovery/checkpointer.rs).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use liger_fabric::{Cx, Fabric, Latch, LatchGuard};
 use liger_pod::plan::PartitionId;
@@ -33,6 +33,7 @@ use liger_pod::plan::PartitionId;
 use super::load::add;
 use super::partition::TablePart;
 use super::rows::Rows;
+use crate::instance::PodEvent;
 use crate::recovery::{RecoveryError, RestoreStep, Stored};
 use crate::tables::key::Key;
 use crate::txn::{TableId, TxnError};
@@ -67,6 +68,10 @@ pub(super) struct Restoring {
     made_bytes: AtomicU64,
     /// Where whoever makes the spans that nobody wants goes on.
     next: Latch<SpanId>,
+    /// Partitions that were taken over, until somebody has waited for rows of one of them; it is looked at
+    /// if there are any.
+    expected: Latch<BTreeSet<PartitionId>>,
+    is_expecting: AtomicBool,
     /// Spans that could not be made, and why.
     failed: Latch<BTreeMap<SpanId, RecoveryError>>,
 }
@@ -246,6 +251,7 @@ impl Rows {
             let Some(wanted) = latched.wanted_for(cx, key) else { return Ok(latched) };
             drop(latched);
             self.make_span(cx, place, &wanted).map_err(|why| why.of_rows(place.1))?;
+            self.tell_of_first(cx, place.0);
             latched = self.part(cx, place);
         }
     }
@@ -261,6 +267,30 @@ impl Rows {
         key: &Key,
     ) -> Result<(), TxnError> {
         self.restore_around(cx, place, key).map(drop)
+    }
+
+    /// A partition that was taken over is about to open: the first rows that somebody waits for are told of.
+    pub(super) fn expect_first<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
+        debug_assert!(self.holds(partition), "it is this host's, or about to be");
+        self.restoring.expected.lock(cx).insert(partition);
+        self.restoring.is_expecting.store(true, Ordering::Release);
+    }
+
+    /// Somebody waited for rows of this partition, and they are there.
+    fn tell_of_first<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
+        let Restoring { expected, is_expecting, .. } = &self.restoring;
+        if !is_expecting.load(Ordering::Acquire) {
+            return;
+        }
+        let mut expected = expected.lock(cx);
+        debug_assert!(expected.iter().all(|it| self.holds(*it)), "they came to this host");
+        if !expected.contains(&partition) {
+            return;
+        }
+        expected.clear();
+        is_expecting.store(false, Ordering::Release);
+        drop(expected);
+        self.announce(&PodEvent::FirstRow { partition });
     }
 
     /// Makes one span, and puts its rows if nobody else has.
@@ -298,11 +328,16 @@ impl Rows {
         unrestored.is_missing[*span] = false;
         unrestored.left -= 1;
         self.restoring.made_bytes.fetch_add(stored.span_bytes(table, *span), Ordering::Relaxed);
-        if unrestored.left == 0 {
+        let share_is_whole = unrestored.left == 0;
+        if share_is_whole {
             part.unrestored = None;
-            self.restoring.shares.fetch_sub(1, Ordering::Release);
         }
+        let is_whole = share_is_whole && self.restoring.shares.fetch_sub(1, Ordering::Release) == 1;
         drop(part);
+        if is_whole {
+            let bytes = self.restoring.made_bytes.load(Ordering::Relaxed);
+            self.announce(&PodEvent::AllRows { bytes });
+        }
         let mut failed = self.restoring.failed.lock(cx);
         failed.remove(&place);
         Ok(())

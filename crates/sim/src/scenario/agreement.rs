@@ -136,7 +136,7 @@ fn look(
         if eye.look(cx).is_err() {
             return;
         }
-        if let Some(accused) = eye.take_accused() {
+        if let Some((accused, _)) = eye.take_accused() {
             check(cx, plan, notes, accused);
         }
         for dead in watch::fenced(cx, plan).expect("intact words") {
