@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "what is watched happens in real time")]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::timeline::Kill;
 
@@ -11,12 +11,15 @@ use super::timeline::Kill;
 pub struct History {
     /// When time begins.
     start: Instant,
+    /// The same as the hosts' diaries have it: in microseconds since 1970.
+    start_us: i64,
     kills: Mutex<Vec<Kill>>,
 }
 
 impl Default for History {
     fn default() -> Self {
-        Self { start: Instant::now(), kills: Mutex::default() }
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { start: Instant::now(), start_us: since.as_micros() as i64, kills: Mutex::default() }
     }
 }
 
@@ -24,6 +27,12 @@ impl History {
     /// Nanoseconds since the beginning.
     pub fn now_ns(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
+    }
+
+    /// The nanosecond since the beginning at which a diary's microsecond since 1970 ends; none before it.
+    /// So what a host has noted after a kill is not before it here.
+    pub fn ns_of(&self, us: i64) -> Option<u64> {
+        u64::try_from(us + 1 - self.start_us).ok().map(|us| us * 1000)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Kill>> {

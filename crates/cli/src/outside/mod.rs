@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "clients are threads, and measure what they see in real time")]
 
 pub mod history;
+pub mod phases;
 pub mod timeline;
 
 use std::io::{ErrorKind, Read, Write};

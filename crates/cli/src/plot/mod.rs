@@ -47,6 +47,15 @@ pub struct Panel {
     pub series: Vec<Series>,
 }
 
+/// What begins and ends at some times.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Band {
+    /// What it is.
+    pub name: String,
+    /// From and to, in seconds from the beginning.
+    pub spans: Vec<(f64, f64)>,
+}
+
 /// Panels one below the other.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
@@ -60,4 +69,8 @@ pub struct Figure {
     pub panels: Vec<Panel>,
     /// Moments, in all panels.
     pub moments: Vec<Moment>,
+    /// Below the panels, and what they have in common; none: there is nothing below.
+    pub bands: Vec<Band>,
+    /// What bands are.
+    pub bands_title: String,
 }

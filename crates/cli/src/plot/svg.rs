@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Figure, Moment, Panel, What};
+use super::{Band, Figure, Moment, Panel, What};
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 78.0;
@@ -12,6 +12,9 @@ const PANEL: f64 = 210.0;
 /// Above each panel: its title, and labels of moments.
 const HEAD: f64 = 80.0;
 const BOTTOM: f64 = 52.0;
+/// Of a band, and above all bands.
+const BAND: f64 = 13.0;
+const BANDS_HEAD: f64 = 28.0;
 
 /// Colors that people with any color vision tell apart (Okabe and Ito), and that print.
 pub(super) const COLORS: [&str; 9] =
@@ -144,6 +147,23 @@ stroke-dasharray="{dashes}" points="{}"/>"#,
         }
     }
 
+    /// Bars over the panels' time, a row for each band, and a mark where each bar ends.
+    fn bands(&mut self, top: f64) {
+        let bands = &self.figure.bands;
+        self.text((LEFT, top + 12.0), r#"font-weight="600" font-size="14""#, &self.figure.bands_title);
+        for (row, Band { name, spans }) in bands.iter().enumerate() {
+            let (y, color) = (top + BANDS_HEAD + BAND * row as f64, COLORS[row % COLORS.len()]);
+            self.text((LEFT - 8.0, y + 4.0), r#"text-anchor="end" font-size="11""#, name);
+            self.line((LEFT, y), (WIDTH - RIGHT, y), r##"stroke="#eeeeee""##);
+            for (from_s, to_s) in spans {
+                let (from, to) = (self.x(*from_s), self.x(to_s.min(self.seconds)));
+                let style = format!(r#"stroke="{color}" stroke-width="5" stroke-opacity="0.3""#);
+                self.line((from, y), (to, y), &style);
+                self.line((to, y - 5.0), (to, y + 5.0), &format!(r#"stroke="{color}" stroke-width="1.6""#));
+            }
+        }
+    }
+
     fn legend(&mut self, panel: &Panel, top: f64) {
         let mut x = WIDTH - RIGHT;
         for (at, series) in panel.series.iter().enumerate().rev() {
@@ -161,7 +181,11 @@ pub fn render(figure: &Figure) -> String {
     let steps = figure.panels.iter().flat_map(|panel| &panel.series).map(|series| series.values.len()).max();
     let moments = figure.moments.iter().map(|moment| moment.at_s);
     let seconds = moments.fold((steps.unwrap_or(0) as f64 * figure.step_s).max(figure.step_s), f64::max);
-    let height = TOP + figure.panels.len() as f64 * (HEAD + PANEL) + BOTTOM;
+    let bands = match figure.bands.len() {
+        0 => 0.0,
+        n => BANDS_HEAD + BAND * n as f64,
+    };
+    let height = TOP + figure.panels.len() as f64 * (HEAD + PANEL) + BOTTOM + bands;
     let mut canvas = Canvas { figure, seconds, out: String::new() };
     let _ = writeln!(
         canvas.out,
@@ -176,6 +200,9 @@ width="{WIDTH}" height="{height}" font-family="Helvetica, Arial, sans-serif" fon
     for (at, panel) in figure.panels.iter().enumerate() {
         canvas.panel(panel, top, at + 1 == figure.panels.len());
         top += HEAD + PANEL;
+    }
+    if !figure.bands.is_empty() {
+        canvas.bands(top - HEAD + BOTTOM);
     }
     canvas.out + "</svg>\n"
 }
@@ -198,9 +225,15 @@ mod tests {
         let panel = Panel { title: "t".into(), unit: "u".into(), series: series.collect() };
         let moments = vec![Moment { at_s: 0.05, what: What::Killed, hosts: vec![1, 2] }];
         let (title, subtitle) = ("kills".into(), "seed 1".into());
-        let text = render(&Figure { title, subtitle, step_s: 0.05, panels: vec![panel], moments });
+        let bands =
+            ["cut off", "taken"].map(|name| Band { name: name.into(), spans: vec![(0.05, 0.1)] }).into();
+        let bands_title = "phases".into();
+        let figure =
+            Figure { title, subtitle, step_s: 0.05, panels: vec![panel], moments, bands, bands_title };
+        let text = render(&figure);
         assert_eq!(text.matches("<polyline").count(), 3);
-        for part in ["1, 2 killed", "host 1 &lt;&amp;&gt;", "seed 1", "</svg>"] {
+        assert_eq!(text.matches("stroke-opacity").count(), 2, "a bar for each: {text}");
+        for part in ["1, 2 killed", "host 1 &lt;&amp;&gt;", "seed 1", "cut off", "phases", "</svg>"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert_eq!(text.matches("<text").count(), text.matches("</text>").count());

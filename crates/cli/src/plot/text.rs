@@ -79,7 +79,15 @@ mod tests {
         let panel = Panel { title: "t".into(), unit: "u".into(), series };
         let moments = vec![Moment { at_s: 5.0, what: What::Killed, hosts: vec![0] }];
         let (title, subtitle) = Default::default();
-        let text = render(&Figure { title, subtitle, step_s: 0.05, panels: vec![panel], moments });
+        let text = render(&Figure {
+            title,
+            subtitle,
+            step_s: 0.05,
+            panels: vec![panel],
+            moments,
+            bands: Vec::new(),
+            bands_title: String::new(),
+        });
         let bars: Vec<char> = text.lines().nth(1).expect("a line").chars().skip(11).take(72).collect();
         assert_eq!(bars.iter().filter(|bar| **bar == ' ').count(), 1);
         assert_eq!(bars[10], ' ');

@@ -99,3 +99,64 @@ fn tpcc_goes_on_when_a_host_hangs_or_dies() {
         assert!(report["kills"].as_u64() >= Some(1), "{report}");
     }
 }
+
+/// Phases that come one after the other after every death.
+const AFTER_A_DEATH: [&str; 8] =
+    ["accused", "cut_off", "log_closed", "takeover_begun", "taken_over", "checkpoint", "released", "member"];
+/// Those that come if the dead host has partitions.
+const OF_PARTITIONS: [&str; 8] = [
+    "takeover_begun",
+    "logs_hold",
+    "logs_checked",
+    "logs_read",
+    "images_opened",
+    "transactions_ended",
+    "rows_joined",
+    "taken_over",
+];
+
+#[track_caller]
+fn come_in_order(phases: &Value, names: &[&str]) {
+    let at = |name: &&str| phases["ms"][name].as_f64().unwrap_or_else(|| panic!("{name}: {phases}"));
+    let times: Vec<f64> = names.iter().map(at).collect();
+    assert!(times.is_sorted() && times[0] >= 0.0, "{names:?}: {phases}");
+}
+
+#[test]
+fn where_the_time_goes_after_each_kill_is_told() {
+    let folder = Folder::new("phases");
+    let svg = folder.file("plot.svg");
+    let kill = "--kill-every 300ms --kills 3 --lease 500ms --seconds 3";
+    let run = format!("--hosts 3 --remote 60/90 --durability storage {kill} --svg {svg}");
+    let report = json(&mut tpcc(&run));
+    let phases = report["phases"].as_array().expect("a list");
+    assert_eq!(phases.len() as u64, report["kills"].as_u64().expect("a number"), "{report}");
+    assert!(!phases.is_empty(), "{report}");
+    for of_kill in phases {
+        come_in_order(of_kill, &AFTER_A_DEATH);
+        come_in_order(of_kill, &["member", "back"]);
+        come_in_order(of_kill, &["cut_off", "locks_resolved"]);
+        assert!(of_kill["successor"].is_u64() && of_kill["successor"] != of_kill["host"], "{of_kill}");
+        if of_kill["partitions"] == 0 {
+            assert_eq!(of_kill["ms"]["logs_read"], Value::Null, "{of_kill}");
+            continue;
+        }
+        come_in_order(of_kill, &OF_PARTITIONS);
+        // The owner's word may be seen before the owner says that it is done.
+        come_in_order(of_kill, &["rows_joined", "followed"]);
+        come_in_order(of_kill, &["images_opened", "all_rows", "checkpoint"]);
+        assert!(of_kill["log_segments"].as_u64() > Some(0) && of_kill["log_bytes"].as_u64() > Some(0));
+    }
+    assert!(phases[0]["partitions"].as_u64() > Some(0), "the first to die has its own: {report}");
+    let picture = text(&bytes_of(&svg));
+    assert!(picture.contains(">cut off<") && picture.contains(">all rows<"), "{picture}");
+    let run = run.replace("--kills 3", "--kills 1").replace("--seconds 3", "--seconds 1");
+    let output = output(&mut liger(&format!("bench tpcc --scale-divisor 100 {run}")));
+    let out = text(&output.stdout);
+    let told: Vec<&str> = out.lines().skip_while(|line| !line.starts_with("phases of each kill")).collect();
+    // A head, and a line for the kill.
+    assert!(
+        told.len() > 2 && told[1].contains("all rows") && told[2].split_whitespace().count() > 20,
+        "{out}"
+    );
+}

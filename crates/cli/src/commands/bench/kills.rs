@@ -27,10 +27,12 @@ use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::job::{Data, Job};
 use crate::outside::history::History;
+use crate::outside::phases::{self, Diaries, Phases};
 use crate::outside::timeline::{Kill, Seen, Timeline};
-use crate::plot::{Figure, Panel, Series};
+use crate::plot::{Band, Figure, Panel, Series};
 use crate::pod::running::{PATIENCE, join_again};
 use crate::pod::{Line, PodDir, PodFile, Running, order_all};
+use crate::telling::LogFormat;
 use crate::terminal::{self, Phase};
 use crate::verify::PodRows;
 
@@ -52,6 +54,8 @@ pub struct Survived {
     acknowledged_per_s: f64,
     survivor_stall: Option<Times>,
     back: Option<Times>,
+    /// Of each kill.
+    phases: Vec<Phases>,
     consistent: bool,
     failures: Vec<String>,
     #[serde(skip)]
@@ -152,6 +156,8 @@ pub fn run(
         Some(Data { path: absolute.join("data"), recover: false, generation: 1, replay_limit: REPLAY_BYTES });
     // Everything counts.
     (job.watched, job.warm_up_s) = (true, 0.0);
+    // What happens after each kill is read from there.
+    job.telling.log_format = LogFormat::Json;
     let dir = PodDir::create(path, PodFile::new(memory, lease.as_millis() as u64, job))?;
     let running = Running::start(dir.clone())?;
     let phase = Phase::start(&format!("running for {:?}", plan.time));
@@ -167,7 +173,9 @@ pub fn run(
     let lives = lives.ended();
     let kills = history.kills();
     phase.done(&format!("{} kills, {by_others} of them by hosts that took one for dead", kills.len()));
-    let mut survived = judge(&dir, plan, &lives, &kills)?;
+    // Before hosts do what checking asks of them.
+    let phases = phases::of(&Diaries::read(&dir, &history), &kills);
+    let mut survived = judge(&dir, plan, &lives, (&kills, phases))?;
     // What is wrong is told whether or not the pod can still end.
     if let Pod::Own(running) = pod
         && let Err(failure) = running.end()
@@ -182,7 +190,12 @@ pub fn run(
 }
 
 /// Checks the whole database, and puts together what was seen.
-fn judge(dir: &PodDir, plan: Plan, lives: &[Life], kills: &[Kill]) -> Result<Survived, Failure> {
+fn judge(
+    dir: &PodDir,
+    plan: Plan,
+    lives: &[Life],
+    (kills, phases): (&[Kill], Vec<Phases>),
+) -> Result<Survived, Failure> {
     let job = &dir.file.job;
     let mut acknowledged = BTreeMap::<String, u64>::new();
     let mut failures = Vec::new();
@@ -230,6 +243,7 @@ fn judge(dir: &PodDir, plan: Plan, lives: &[Life], kills: &[Kill]) -> Result<Sur
         acknowledged,
         survivor_stall: Times::of(&timeline.stalls_ns()),
         back: Times::back(kills),
+        phases,
         consistent: failures.is_empty(),
         failures,
         figure: None,
@@ -261,6 +275,7 @@ impl Survived {
             write_head(&mut text);
             write_times(&mut text, "a survivor acknowledges nothing for", self.survivor_stall);
             write_times(&mut text, "until the host is a member again", self.back);
+            text += &phases::table(&self.phases);
         }
         for failure in &self.failures {
             let _ = writeln!(text, "  {failure}");
@@ -276,6 +291,7 @@ impl Survived {
             unit: "acknowledged per second".to_owned(),
             series: (0..usize::from(self.hosts)).map(of_host).collect(),
         };
+        let band = |(name, spans): (&str, _)| Band { name: name.to_owned(), spans };
         let Self { hosts, acknowledged_lost, durability, lease_ms, seed, .. } = self;
         Figure {
             title: format!("TPC-C on {hosts} hosts, {} kills: {acknowledged_lost} lost", self.kills),
@@ -286,6 +302,12 @@ impl Survived {
             step_s: STEP_S,
             panels: vec![panel],
             moments: moments(kills),
+            bands: phases::spans(&self.phases)
+                .into_iter()
+                .filter(|(_, spans)| !spans.is_empty())
+                .map(band)
+                .collect(),
+            bands_title: "After each kill: a bar ends when its phase is reached".to_owned(),
         }
     }
 }

@@ -209,6 +209,7 @@ impl Report {
             self.seed,
             STEP_S * 1e3
         );
-        Figure { title, subtitle, step_s: STEP_S, panels, moments: moments(kills) }
+        let (bands, bands_title) = Default::default();
+        Figure { title, subtitle, step_s: STEP_S, panels, moments: moments(kills), bands, bands_title }
     }
 }
