@@ -361,8 +361,10 @@ mod tests {
         let blanks = PHASES.iter().filter(|(_, head)| head.contains(' ')).count() + 4;
         assert!(lines.iter().all(|line| line.split_whitespace().count() == heads - blanks), "{text}");
         assert!(text.lines().nth(4).expect("the second").contains(" - "), "{text}");
-        let spans = spans(&all);
-        assert_eq!(spans[1], ("cut off", vec![(0.1, 0.104), (0.23, 0.24)]));
+        let (name, cut_off) = &spans(&all)[1];
+        let in_ms = |at: f64| (at * 1000.0).round() as u64;
+        let cut_off: Vec<_> = cut_off.iter().map(|(from, to)| (in_ms(*from), in_ms(*to))).collect();
+        assert_eq!((*name, cut_off), ("cut off", vec![(100, 104), (230, 240)]));
     }
 
     #[test]

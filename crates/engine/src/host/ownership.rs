@@ -52,7 +52,8 @@ impl<M: Method> Host<M> {
     }
 
     /// Makes closed partitions this host's, in the pod's word, and then calls `then` with all the shared
-    /// memory that they use: messages about them wait, for they might free some of it meanwhile.
+    /// memory that `users` use, which they are among: messages about those wait, for they might free some of
+    /// it meanwhile.
     ///
     /// # Errors
     /// If an index is damaged: nothing has changed.
@@ -61,9 +62,11 @@ impl<M: Method> Host<M> {
         cx: &Cx<F>,
         me: Owner,
         partitions: &BTreeSet<PartitionId>,
+        users: &BTreeSet<PartitionId>,
         mut then: impl FnMut(&mut BTreeSet<u64>) -> Result<(), RecoveryError>,
     ) -> Result<(), RecoveryError> {
-        self.method.reach(cx, partitions, &mut BTreeSet::new(), &mut |in_use| {
+        debug_assert!(partitions.is_subset(users), "what is published is used");
+        self.method.reach(cx, users, &mut BTreeSet::new(), &mut |in_use| {
             for &partition in partitions {
                 debug_assert!(
                     self.owners.is_closed(partition),
@@ -76,11 +79,12 @@ impl<M: Method> Host<M> {
         })
     }
 
-    /// Opens the partitions that are this host's by now.
+    /// Opens the partitions that are this host's by now; how many.
     ///
     /// # Errors
     /// If one cannot be: it stays closed, and may be opened later.
-    pub(super) fn open_published<F: Fabric>(&self, cx: &Cx<F>, me: Owner) -> Result<(), RecoveryError> {
+    pub(super) fn open_published<F: Fabric>(&self, cx: &Cx<F>, me: Owner) -> Result<usize, RecoveryError> {
+        let mut opened = 0;
         for partition in self.plan.partitions().filter(|p| self.holds(*p) && self.owners.is_closed(*p)) {
             debug_assert_eq!(self.owners.of(partition).host, me.host, "it is this host's in the pod's word");
             self.method.open(cx, partition)?;
@@ -89,8 +93,9 @@ impl<M: Method> Host<M> {
             for what in [Pending::Asked, Pending::Told] {
                 self.method.tell_again(cx, partition, me, what);
             }
+            opened += 1;
         }
-        Ok(())
+        Ok(opened)
     }
 
     /// Follows partitions of dead hosts to their next owners, and hosts to their next incarnations.

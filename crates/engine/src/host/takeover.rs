@@ -34,6 +34,9 @@ pub(super) const SABOTAGE_STEPS: &[&str] = &[
     "takeover.entangled-together",
 ];
 
+/// The epoch of a takeover that no checkpoint has to follow: nothing was the dead host's.
+const NO_CHECKPOINT: u64 = 0;
+
 impl<M: Method> Host<M> {
     /// Takes over from the dead hosts whose successor this one is, if there are any.
     pub(super) fn take_over_dead<F: Fabric>(
@@ -73,7 +76,7 @@ impl<M: Method> Host<M> {
     /// Lets dead hosts come back whose partitions are safe without their files. What those of a dead
     /// successor are made from may lie in the files of whoever died before it, until a checkpoint has them
     /// that begins after the successor was taken over: the latest takeover counts for all, and none goes
-    /// while a successor is left out.
+    /// while a successor is left out. A takeover of no partitions waits for no checkpoint of its own.
     pub(super) fn release_dead<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) -> usize {
         let (Some(log), Some(latest)) =
             (&self.log, detector.taken_over.iter().map(|(_, epoch)| *epoch).max())
@@ -137,7 +140,7 @@ impl<M: Method> Host<M> {
         let reaches = |step| self.announce_step(dead, step);
         let me = Owner { host: self.me, incarnation: detector.me().incarnation };
         // What an earlier try has made this host's already.
-        self.open_published(cx, me)?;
+        let again = self.open_published(cx, me)? > 0;
         let orphans = self.orphans(cx, dead);
         detector.taking = orphans.iter().map(|&partition| (partition, false)).collect();
         if !cx.sabotaged("takeover.sweep-orphans") {
@@ -175,7 +178,11 @@ impl<M: Method> Host<M> {
         }
         // First partitions, and then the shared memory of their dead owners: so what lies in a dead host's
         // chunks is always reached from partitions of dead hosts.
-        self.publish(cx, me, &orphans, |in_use| {
+        let mut users = orphans.clone();
+        if again {
+            users.extend(self.own_partitions());
+        }
+        self.publish(cx, me, &orphans, &users, |in_use| {
             for slot in dead {
                 self.epochs.adopt(cx, &self.heap, slot.host, slot.incarnation, in_use)?;
             }
@@ -183,6 +190,9 @@ impl<M: Method> Host<M> {
         })?;
         self.open_published(cx, me)?;
         debug_assert!(orphans.iter().all(|p| self.owns(*p)), "all are this host's now, and open");
+        if users.is_empty() {
+            return Ok(NO_CHECKPOINT);
+        }
         // A checkpoint that begins in a later epoch than this one began when they were this host's.
         Ok(log.clock().now(cx) + 1)
     }

@@ -104,6 +104,11 @@ impl<T: Named> Listed<T> {
         self.places.get(name)
     }
 
+    /// Bytes that they and their index take, about.
+    pub fn bytes(&self) -> usize {
+        self.list.len() * size_of::<T>() + 2 * self.indexed * size_of::<(T::Name, u32)>()
+    }
+
     /// How many there is room for.
     pub fn capacity(&self) -> usize {
         self.list.capacity()

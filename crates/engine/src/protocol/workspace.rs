@@ -96,8 +96,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
 
     /// Bytes that the changes take, about.
     pub fn bytes(&self) -> u64 {
-        let changes = self.changes.len() * (size_of::<Change<P>>() + 2 * size_of::<(P, u32)>());
-        (changes + self.patches.bytes() + self.images.len()) as u64
+        (self.changes.bytes() + self.patches.bytes() + self.images.len()) as u64
     }
 
     /// Bytes that are kept for the next changes, about.

@@ -34,9 +34,8 @@ pub fn load_replicas<F: Fabric>(
     directories: &[Directory],
     identity: &Identity,
 ) -> Result<u64, RecoveryError> {
-    // No record changes such a table.
-    let turn = &mut || _ = host.attend(cx);
-    let plan = anew(turn, |turn| Plan::of_living(cx, directories, identity, 0, turn))?;
+    // No record changes such a table: logs are not read.
+    let plan = anew(&mut || _ = host.attend(cx), |_| Plan::of_begun(cx, directories, identity))?;
     if plan.image_of(REPLICAS).is_none() {
         return Ok(0);
     }
