@@ -289,9 +289,9 @@ impl<M: HostMemory> Serving<M> {
         if job.sql.is_some() {
             options.engine.wait = &SQL_WAIT;
         }
-        if let Some(bytes) = job.transaction_bytes {
-            options.engine.transaction_bytes = bytes;
-        }
+        let least = options.engine.transaction_bytes;
+        let usual = || usual_transaction_bytes(machine_bytes(), job.hosts).max(least);
+        options.engine.transaction_bytes = job.transaction_bytes.unwrap_or_else(usual);
         options.engine.hearer = Some(diary::hearer(&job.telling));
         options.self_test = SELF_TEST;
         options.waits_for = waiting::now;
@@ -437,4 +437,18 @@ impl<M: HostMemory> Serving<M> {
             synced.map(|()| Answer::Done).map_err(|failure| failure.to_string())
         })
     }
+}
+
+/// What the changes of a transaction may take if nobody says: the hosts of a pod share half of a machine.
+fn usual_transaction_bytes(machine_bytes: u64, hosts: u8) -> u64 {
+    machine_bytes / 2 / u64::from(hosts)
+}
+
+/// The memory of this machine, or what its control group leaves this process of it.
+fn machine_bytes() -> u64 {
+    let machine = rustix::system::sysinfo();
+    let machine = machine.totalram * u64::from(machine.mem_unit);
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max");
+    let group = group.ok().and_then(|most| most.trim().parse::<u64>().ok());
+    group.map_or(machine, |most| most.min(machine))
 }

@@ -98,7 +98,7 @@ pub struct PodShape {
     #[arg(long, value_parser = sizes::parse)]
     pub memory: Option<u64>,
     /// Memory of a host that the changes of one transaction may take until it commits, like 512M; 16M or
-    /// more [default: 4G]
+    /// more [default: its share of half of the machine's memory, at least 4G]
     #[arg(long, value_parser = sizes::parse)]
     pub transaction_memory: Option<u64>,
     /// A host that sends no heartbeat for so long is dead, like 500ms. That is for hosts that hang: if a
