@@ -205,8 +205,8 @@ impl Plan {
     }
 
     /// The plan of files whose generation has begun ([`begin_generation`]), and that nobody has written to
-    /// since: what counts is decided, so the logs are read only once, by whoever loads them. Also of a pod that
-    /// lives, for whoever wants images alone; a file that has been removed meanwhile is missing then.
+    /// since: what counts is decided, so the logs are read only once, by whoever loads them. Also of a pod
+    /// that lives, for whoever wants images alone; a file that has been removed meanwhile is missing then.
     ///
     /// # Errors
     /// If a manifest is missing, damaged, or of another pod.

@@ -8,6 +8,8 @@ use crate::exec::store::Store;
 
 /// Libraries of PostgreSQL whose work is done here.
 const BUILT_IN: [&str; 2] = ["auto_explain", "pg_stat_statements"];
+/// The one that PostgreSQL always has, and that is missing here.
+const PLPGSQL: &str = "plpgsql";
 /// PostgreSQL's folder of libraries, and that of those which everybody may load.
 const FOLDER: &str = "$libdir/";
 const PLUGINS: &str = "$libdir/plugins/";
@@ -21,8 +23,12 @@ impl<S: Store> LocalSession<S> {
             return Err(privilege::refused(format!("access to library \"{library}\" is not allowed")));
         }
         let name = library.strip_prefix(FOLDER).unwrap_or(library);
-        if BUILT_IN.contains(&name.strip_suffix(".so").unwrap_or(name)) {
+        let name = name.strip_suffix(".so").unwrap_or(name);
+        if BUILT_IN.contains(&name) {
             return Ok("LOAD".to_string());
+        }
+        if name == PLPGSQL {
+            return Err(SqlError::unsupported("PL/pgSQL", "Write what the function does as statements."));
         }
         let message = format!("could not access file \"{library}\": No such file or directory");
         Err(SqlError::new(SqlState::UNDEFINED_FILE, message))
