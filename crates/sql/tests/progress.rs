@@ -9,61 +9,14 @@ mod databases;
 mod sessions;
 mod support;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use client::{Printed, start};
 use databases::with_hosts;
 use liger_sql::exec::EngineDatabase;
-use liger_sql::session::{
-    Activity, ActivityState, Database, Interrupt, InterruptReason, NUMBER_BITS, ServerView, SessionStart,
-};
+use liger_sql::session::{Database, Interrupt, InterruptReason, NUMBER_BITS, SessionStart};
+use sessions::served::Sessions;
 use sessions::{Connected, Ticking, ask, error_of};
-
-/// A server that shows its sessions.
-#[derive(Default)]
-struct Sessions(Mutex<BTreeMap<i32, (String, Arc<Interrupt>)>>);
-
-impl ServerView for Sessions {
-    fn connections_max(&self) -> usize {
-        100
-    }
-
-    fn activity(&self) -> Vec<Activity> {
-        let shown = |(process_id, (user, interrupt)): (&i32, &(String, Arc<Interrupt>))| Activity {
-            process_id: *process_id,
-            user: user.clone(),
-            database: "shop".to_string(),
-            application_name: String::new(),
-            address: None,
-            encrypted: false,
-            backend_start_us: 0,
-            query_start_us: 0,
-            state_change_us: 0,
-            state: ActivityState::Active,
-            place: interrupt.place(),
-            progress: interrupt.progress().look(),
-            transaction_start_us: 0,
-            query: String::new(),
-        };
-        self.0.lock().expect("no panic").iter().map(shown).collect()
-    }
-
-    fn started_us(&self) -> i64 {
-        0
-    }
-
-    fn role_of(&self, process_id: i32, stop: Option<InterruptReason>) -> Option<String> {
-        let sessions = self.0.lock().expect("no panic");
-        let (user, interrupt) = sessions.get(&process_id)?;
-        stop.into_iter().for_each(|reason| interrupt.raise(reason));
-        Some(user.clone())
-    }
-
-    fn password_verifier(&self, password: &str) -> String {
-        password.to_string()
-    }
-}
 
 /// The number of the host.
 const HOST: i32 = 1;

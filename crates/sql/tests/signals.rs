@@ -8,47 +8,18 @@ mod databases;
 mod sessions;
 mod support;
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use client::{Printed, start};
 use databases::with_hosts;
 use liger_sql::exec::EngineDatabase;
 use liger_sql::session::{
-    Activity, Database, Interrupt, InterruptReason, NUMBER_BITS, ServerView, SessionStart, host_of,
+    Database, Interrupt, InterruptReason, NUMBER_BITS, ServerView, SessionStart, host_of,
 };
+use sessions::served::Sessions;
 use sessions::{Connected, Ticking, ask, error_of};
-
-/// A server that knows its sessions.
-#[derive(Default)]
-struct Sessions(Mutex<BTreeMap<i32, (String, Arc<Interrupt>)>>);
-
-impl ServerView for Sessions {
-    fn connections_max(&self) -> usize {
-        100
-    }
-
-    fn activity(&self) -> Vec<Activity> {
-        Vec::new()
-    }
-
-    fn started_us(&self) -> i64 {
-        0
-    }
-
-    fn role_of(&self, process_id: i32, stop: Option<InterruptReason>) -> Option<String> {
-        let sessions = self.0.lock().expect("no panic");
-        let (user, interrupt) = sessions.get(&process_id)?;
-        stop.into_iter().for_each(|reason| interrupt.raise(reason));
-        Some(user.clone())
-    }
-
-    fn password_verifier(&self, password: &str) -> String {
-        password.to_string()
-    }
-}
 
 static NUMBERS: AtomicI32 = AtomicI32::new(1);
 
