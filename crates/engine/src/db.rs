@@ -582,7 +582,7 @@ impl<M: HostMemory> Host<M> {
             let is_mine = |partition| Owner::load(&cx, plan, partition).is_some_and(|owner| owner.host == me);
             if !plan.partitions().any(is_mine) {
                 // Nothing is ever loaded from its files; otherwise all logs are kept from its checkpoint on.
-                log.needs_nothing(&cx, me);
+                log.needs_nothing(&cx);
             }
         }
         // Last of all, for a log may take longer than a lease; and before the number is another

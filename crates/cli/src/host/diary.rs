@@ -66,7 +66,7 @@ fn figures(event: &PodEvent) -> Vec<(&'static str, String)> {
         PodEvent::TakeoverReaches { dead, step } => {
             let mut figures = vec![number("dead", &Hosts(dead)), number("step", &step.name())];
             match step {
-                TakeoverStep::LogsChecked { bytes, segments } => {
+                TakeoverStep::LogsRead { bytes, segments } => {
                     figures.extend([number("bytes", bytes), number("segments", segments)]);
                 }
                 TakeoverStep::ImagesOpened { partitions, bytes } => {

@@ -64,11 +64,11 @@ pub(super) struct FailureDetector {
     /// Incarnations that this host has seen cut off, and those whose locks it has resolved.
     cut_off: BTreeSet<(u8, u16)>,
     resolved: BTreeSet<(u8, u16)>,
-    /// Dead hosts whose partitions this one has taken over, and the epoch at which its own checkpoint must
-    /// begin before they may come back.
-    pub taken_over: Vec<(Slot, u64)>,
-    /// The latest of these epochs of which it was told that a checkpoint has it.
-    pub kept: u64,
+    /// Dead hosts whose partitions this one has taken over, and that may not come back yet.
+    pub taken_over: Vec<Slot>,
+    /// Dead hosts of which this one has partitions that no checkpoint of its own has, and the epoch in which
+    /// the one has to begin that has them.
+    pub unkept: Option<(Vec<HostId>, u64)>,
     /// What has failed, and when it is tried again.
     failed: Vec<Failed>,
 }
@@ -108,7 +108,7 @@ impl FailureDetector {
             cut_off,
             resolved,
             taken_over,
-            kept: 0,
+            unkept: None,
             failed,
         }
     }

@@ -10,7 +10,6 @@
 //! How a partition changes hands: ownership.rs.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::membership::{HostState, Slot};
@@ -29,13 +28,10 @@ use crate::recovery::{Rebuilding, RecoveryError};
 pub(super) const SABOTAGE_STEPS: &[&str] = &[
     "takeover.sweep-orphans",
     "takeover.await-logs",
-    "takeover.checkpoint-before-return",
+    "takeover.keep-files-of-returned",
     "takeover.rebuild-after-death",
     "takeover.entangled-together",
 ];
-
-/// The epoch of a takeover that no checkpoint has to follow: nothing was the dead host's.
-const NO_CHECKPOINT: u64 = 0;
 
 impl<M: Method> Host<M> {
     /// Takes over from the dead hosts whose successor this one is, if there are any.
@@ -47,7 +43,7 @@ impl<M: Method> Host<M> {
     ) -> usize {
         let Some(takeover) = detector.takeover.clone() else { return 0 };
         debug_assert!(detector.taking.is_empty(), "one takeover at a time");
-        let is_new = |slot: &&Slot| !detector.taken_over.iter().any(|(done, _)| done == *slot);
+        let is_new = |slot: &&Slot| !detector.taken_over.contains(*slot);
         let mut dead: Vec<Slot> = successor_of.iter().filter(is_new).copied().collect();
         if dead.is_empty() {
             return 0;
@@ -63,7 +59,12 @@ impl<M: Method> Host<M> {
         self.announce(&PodEvent::TakeoverEnds { dead: hosts, partitions: detector.taking.len(), failure });
         match taken {
             Ok(epoch) => {
-                detector.taken_over.extend(dead.iter().map(|slot| (*slot, epoch)));
+                detector.taken_over.extend(&dead);
+                if let Some(epoch) = epoch {
+                    let (hosts, _) = detector.unkept.take().unwrap_or_default();
+                    let hosts = hosts.into_iter().chain(dead.iter().map(|slot| slot.host)).collect();
+                    detector.unkept = Some((hosts, epoch));
+                }
                 self.forget_failed(cx, detector, (Task::TakeOver, &dead));
             }
             Err(_) if self.is_fenced() => {}
@@ -73,36 +74,29 @@ impl<M: Method> Host<M> {
         1
     }
 
-    /// Lets dead hosts come back whose partitions are safe without their files. What those of a dead
-    /// successor are made from may lie in the files of whoever died before it, until a checkpoint has them
-    /// that begins after the successor was taken over: the latest takeover counts for all, and none goes
-    /// while a successor is left out. A takeover of no partitions waits for no checkpoint of its own.
+    /// Lets dead hosts come back that are taken over and whose locks are resolved. Their files are needed until
+    /// a checkpoint of this host has the partitions, and stay until then, whoever of the two dies meanwhile
+    /// (recovery/checkpointer/needed.rs).
     pub(super) fn release_dead<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) -> usize {
-        let (Some(log), Some(latest)) =
-            (&self.log, detector.taken_over.iter().map(|(_, epoch)| *epoch).max())
-        else {
-            self.waited_for.store(false, Ordering::Relaxed);
-            return 0;
-        };
-        let waits = log.begin_of(cx, self.me) < latest && !cx.sabotaged("takeover.checkpoint-before-return");
-        self.waited_for.store(waits, Ordering::Relaxed);
-        if waits {
-            log.want_checkpoint(cx, latest);
-        }
-        if !waits && detector.kept != latest {
-            detector.kept = latest;
-            let dead = detector.taken_over.iter().map(|(slot, _)| slot.host).collect();
+        let Some(log) = &self.log else { return 0 };
+        let is_kept = |(_, epoch): &mut (Vec<HostId>, u64)| log.begin_of(cx, self.me) >= *epoch;
+        if let Some((dead, _)) = detector.unkept.take_if(is_kept) {
             self.announce(&PodEvent::TakeoverIsKept { dead });
         }
-        if waits || self.is_successor_left_out(cx, detector) {
-            return 0;
+        if let Some((_, epoch)) = detector.unkept {
+            log.want_checkpoint(cx, epoch);
         }
         let before = detector.taken_over.len();
-        detector.taken_over.retain(|(slot, _)| {
+        detector.taken_over.retain(|slot| {
             if watch::is_resolved(cx, &self.plan, *slot) != Ok(true) {
                 return true;
             }
-            log.needs_nothing(cx, slot.host);
+            log.note_dead(cx, slot.host);
+            if cx.sabotaged("takeover.keep-files-of-returned") {
+                log.begin_of_dead(cx, slot.host)
+                    .into_iter()
+                    .for_each(|b| log.end_begin_of_dead(cx, slot.host, b));
+            }
             watch::release(cx, &self.plan, *slot);
             self.announce(&PodEvent::Released { host: slot.host });
             false
@@ -113,29 +107,19 @@ impl<M: Method> Host<M> {
     /// The dead hosts that are neither these nor taken over.
     fn left_out<F: Fabric>(&self, cx: &Cx<F>, detector: &FailureDetector, dead: &[Slot]) -> Vec<Slot> {
         let mut others = watch::fenced(cx, &self.plan).unwrap_or_default();
-        let is_taken_over = |other: &Slot| detector.taken_over.iter().any(|(done, _)| done == other);
-        others.retain(|it| it.state == HostState::Fenced && !dead.contains(it) && !is_taken_over(it));
+        let is_known = |other: &Slot| dead.contains(other) || detector.taken_over.contains(other);
+        others.retain(|other| other.state == HostState::Fenced && !is_known(other));
         others
     }
 
-    /// True if a dead host that is not taken over owns partitions that it had taken over itself.
-    fn is_successor_left_out<F: Fabric>(&self, cx: &Cx<F>, detector: &FailureDetector) -> bool {
-        let others = self.left_out(cx, detector, &[]);
-        let is_taken = |partition: &PartitionId| {
-            let owner = Owner::load(cx, &self.plan, *partition);
-            owner.is_some_and(|owner| owner.host != self.home(*partition))
-        };
-        !others.is_empty() && self.orphans(cx, &others).iter().any(is_taken)
-    }
-
-    /// All of it; returns the epoch from which on this host's checkpoints have the partitions.
+    /// All of it; returns the epoch from which on this host's checkpoints have the partitions, if there are any.
     fn take_over<F: Fabric>(
         &self,
         cx: &Cx<F>,
         detector: &mut FailureDetector,
         takeover: &Takeover,
         dead: &[Slot],
-    ) -> Result<u64, RecoveryError> {
+    ) -> Result<Option<u64>, RecoveryError> {
         let log = self.log.as_ref().expect("who takes over keeps a log");
         let reaches = |step| self.announce_step(dead, step);
         let me = Owner { host: self.me, incarnation: detector.me().incarnation };
@@ -169,7 +153,9 @@ impl<M: Method> Host<M> {
         }
         for (partition, attached) in &mut detector.taking {
             // Above the version of anything that was ever removed there.
-            self.method.attach(cx, *partition, first_of(log.clock().now(cx) + 1))?;
+            let first = first_of(log.clock().now(cx) + 1);
+            // Nobody else's death is resolved meanwhile: this partition is joined in part.
+            self.method.attach(cx, *partition, first, &mut || _ = self.attend(cx))?;
             *attached = true;
         }
         reaches(TakeoverStep::RowsJoined);
@@ -190,11 +176,8 @@ impl<M: Method> Host<M> {
         })?;
         self.open_published(cx, me)?;
         debug_assert!(orphans.iter().all(|p| self.owns(*p)), "all are this host's now, and open");
-        if users.is_empty() {
-            return Ok(NO_CHECKPOINT);
-        }
         // A checkpoint that begins in a later epoch than this one began when they were this host's.
-        Ok(log.clock().now(cx) + 1)
+        Ok((!users.is_empty()).then(|| log.clock().now(cx) + 1))
     }
 
     /// Makes partitions anew from images and logs; the bytes of the images.

@@ -112,15 +112,13 @@ pub enum PodEvent {
 pub enum TakeoverStep {
     /// The logs of all hosts hold what was committed before this host asked.
     LogsHold,
-    /// All logs are read and checked: it is known what is in them.
-    LogsChecked {
+    /// All logs are read and checked, and what they change of the partitions is known.
+    LogsRead {
         /// Bytes of all of them.
         bytes: u64,
         /// Their segments.
         segments: usize,
     },
-    /// They are read once more, for changes of the partitions.
-    LogsRead,
     /// What the partitions are made from is open.
     ImagesOpened {
         /// The partitions.
@@ -139,8 +137,7 @@ impl TakeoverStep {
     pub const fn name(self) -> &'static str {
         match self {
             Self::LogsHold => "logs_hold",
-            Self::LogsChecked { .. } => "logs_checked",
-            Self::LogsRead => "logs_read",
+            Self::LogsRead { .. } => "logs_read",
             Self::ImagesOpened { .. } => "images_opened",
             Self::TransactionsEnded => "transactions_ended",
             Self::RowsJoined => "rows_joined",
@@ -152,10 +149,9 @@ impl fmt::Display for TakeoverStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LogsHold => write!(f, "all logs hold what was committed"),
-            Self::LogsChecked { bytes, segments } => {
-                write!(f, "{segments} segments of logs are checked, {bytes} bytes")
+            Self::LogsRead { bytes, segments } => {
+                write!(f, "{segments} segments of logs are read, {bytes} bytes")
             }
-            Self::LogsRead => write!(f, "the logs are read"),
             Self::ImagesOpened { partitions, bytes } => {
                 write!(f, "images of {partitions} partitions are open, {bytes} bytes")
             }

@@ -108,8 +108,6 @@ pub struct Instance {
     pub(crate) responder: Responder,
     /// Set when the pod has ruled that this host is not a member any more.
     fenced: AtomicBool,
-    /// Set while a dead host can come back only when this one has a checkpoint of what it took over.
-    pub(crate) waited_for: AtomicBool,
     pub(crate) hearer: Option<Hearer>,
     /// Why the last checkpoint has failed, if it has.
     checkpoint_failure: Latch<Option<String>>,
@@ -149,7 +147,6 @@ impl Instance {
             member,
             responder: Responder::new(plan),
             fenced: AtomicBool::new(false),
-            waited_for: AtomicBool::new(false),
             hearer,
             checkpoint_failure: Latch::default(),
             log_has_fault: AtomicBool::new(false),
@@ -254,11 +251,6 @@ impl Instance {
     /// following them to their successors: those that wait for others had better end.
     pub fn is_held_up(&self) -> bool {
         self.held_up.taking.load(Ordering::Relaxed) || self.held_up.following.load(Ordering::Relaxed)
-    }
-
-    /// True while a dead host can come back only when this one has a checkpoint of what it took over.
-    pub(crate) fn is_waited_for(&self) -> bool {
-        self.waited_for.load(Ordering::Relaxed)
     }
 
     /// Remembers that the pod has ruled against this host, or will: from now on it is silent.

@@ -205,9 +205,15 @@ impl<A: Serves, B: Serves> Serves for Both<A, B> {
         Ok(self.0.lies_in(cx, partition, is_theirs)? || self.1.lies_in(cx, partition, is_theirs)?)
     }
 
-    fn attach<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, first: u64) -> Result<(), RecoveryError> {
-        self.0.attach(cx, partition, first)?;
-        self.1.attach(cx, partition, first)
+    fn attach<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        first: u64,
+        poll: Poll<'_>,
+    ) -> Result<(), RecoveryError> {
+        self.0.attach(cx, partition, first, poll)?;
+        self.1.attach(cx, partition, first, poll)
     }
 
     fn reach<F: Fabric>(

@@ -249,13 +249,19 @@ pub trait Serves: Deref<Target = Instance> + Send + Sync + 'static {
         is_theirs: &dyn Fn(Option<(HostId, u16)>) -> bool,
     ) -> Result<bool, RecoveryError>;
 
-    /// Joins a partition that was made from images and logs, and is closed, with what of it is in shared
+    /// Joins a partition that is made from images and logs, and is closed, with what of it is in shared
     /// memory. Whatever was removed from it has a version below `first`.
     ///
     /// # Errors
     /// If what it reads is damaged.
-    fn attach<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, first: u64) -> Result<(), RecoveryError> {
-        let _ = (cx, partition, first);
+    fn attach<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        first: u64,
+        poll: Poll<'_>,
+    ) -> Result<(), RecoveryError> {
+        let _ = (cx, partition, first, poll);
         Ok(())
     }
 

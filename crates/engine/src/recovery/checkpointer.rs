@@ -17,7 +17,8 @@
 //! 4. Nothing happens before the host's partitions are filled ([`Checkpointer::whole`]), and no checkpoint is
 //!    taken before a restart has made all rows: it would lose the rest, and remove what they are made from.
 //! 5. An image goes when there is a newer one of its partition, on whichever host: a restart may have given
-//!    the partition to another host, which makes rows from this image until it has a checkpoint of its own.
+//!    the partition to another host, or a takeover while this one was dead, which makes rows from this image
+//!    until it has a checkpoint of its own (needed.rs).
 //! 6. A turn is short and holds nothing when it is over; the checkpointer is no worker, and serves nobody.
 //! 7. On storage that is full, a checkpoint is how room comes back: it is taken with the space that the log
 //!    keeps for that (log/space.rs), and one that finds no room all the same is tried again after a while,
@@ -30,17 +31,16 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use liger_fabric::{Cx, Fabric};
-use liger_pod::plan::PartitionId;
 
 use super::checkpoint::{LogEpochs, Step, Taking, remove_unfinished};
-use super::directory::{Directory, read_whole, replace};
+use super::directory::{Directory, replace};
 use super::error::RecoveryError;
-use super::image::REPLICAS;
 use super::manifest::{HOST_MANIFEST, HostManifest};
 use super::recoverable::{Recoverable, RestoreStep};
 use crate::files::segment_name;
 use crate::log::HostLog;
 
+mod needed;
 mod options;
 mod report;
 mod when;
@@ -55,6 +55,8 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "checkpoint.manifest-before-removal",
     "checkpoint.publish-when-it-counts",
     "checkpoint.await-rows",
+    "checkpoint.keep-needed-images",
+    "checkpoint.keep-begin-of-dead",
 ];
 
 /// Checkpoints whose figures are kept.
@@ -308,8 +310,7 @@ impl Checkpointer {
         let percent = self.options.restore_percent;
         let rest_ns = match step {
             Ok(RestoreStep::Stuck) => RETRY_NS,
-            // A dead host comes back only when this one has a checkpoint.
-            _ if host.is_waited_for() || self.is_ordered() => 0,
+            _ if self.is_ordered() => 0,
             _ => took_ns * (100 - percent) / percent,
         };
         self.rest_until_ns = now_ns + took_ns + rest_ns;
@@ -336,8 +337,7 @@ impl Checkpointer {
             let log = log_of(host);
             let grown = log.appended_bytes();
             let is_wanted = self.is_ordered() || log.checkpoint_wanted(cx) > begin_of(&self.manifest);
-            let is_idle = grown == self.looked_bytes && !is_wanted && !host.is_waited_for();
-            let idle = is_idle && !log.is_full();
+            let idle = grown == self.looked_bytes && !is_wanted && !log.is_full();
             self.looked_bytes = grown;
             self.look_at_ns = now_ns + self.options.look_ns * if idle { IDLE_LOOKS } else { 1 };
             return self.look(cx, host);
@@ -402,7 +402,7 @@ impl Checkpointer {
             log.want(cx, wanted - 1);
             return Ok(false);
         }
-        if !self.may_replace(cx, host)? {
+        if !needed::may_replace(cx, host, &self.manifest)? {
             return Ok(false);
         }
         if self.bound.is_tight() {
@@ -419,38 +419,13 @@ impl Checkpointer {
         cx: &Cx<F>,
         host: &impl Recoverable,
     ) -> Result<bool, RecoveryError> {
-        if !self.may_replace(cx, host)? {
+        if !needed::may_replace(cx, host, &self.manifest)? {
             let log = log_of(host);
             log.want_checkpoint(cx, log.clock().now(cx));
             return Ok(false);
         }
         self.begin(cx, host);
         Ok(true)
-    }
-
-    /// True if the images that the next checkpoint replaces are not needed: each is of a partition that it
-    /// will have, or that the checkpoint of another host has a newer image of. A host that had taken over a
-    /// partition may not own it any more when the pod has been started again, and the owner begins with this
-    /// host's image: it stays until the owner has one of its own.
-    fn may_replace<F: Fabric>(&self, cx: &Cx<F>, host: &impl Recoverable) -> Result<bool, RecoveryError> {
-        let (Some(files), Some(checkpoint)) = (host.files(), &self.manifest.checkpoint) else {
-            return Ok(true);
-        };
-        let images = checkpoint.images.iter().map(|image| image.partition);
-        let own: Vec<PartitionId> = host.own_partitions().chain([REPLICAS]).collect();
-        let mut left: Vec<PartitionId> = images.filter(|partition| !own.contains(partition)).collect();
-        if left.is_empty() {
-            return Ok(true);
-        }
-        for other in host.hosts().filter(|other| *other != host.id()) {
-            let directory = files.look(other)?;
-            let bytes = read_whole(cx, &directory, HOST_MANIFEST)?;
-            let Some(newer) = HostManifest::decode(other, &bytes)?.checkpoint else { continue };
-            let has =
-                |partition: &PartitionId| newer.images.iter().any(|image| image.partition == *partition);
-            left.retain(|partition| newer.begin_epoch <= checkpoint.begin_epoch || !has(partition));
-        }
-        Ok(left.is_empty())
     }
 
     fn begin<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) {
@@ -476,6 +451,7 @@ impl Checkpointer {
         let begin_epoch = begin_of(&self.manifest);
         let log = log_of(host);
         log.publish_begin(cx, begin_epoch);
+        needed::end_begins_of_dead(cx, host);
         log.end_cleaning(cx);
         log.note_checkpoint(cx, taking.bytes(), logged);
         if log.is_full() {
@@ -538,12 +514,9 @@ impl Checkpointer {
         Ok(!gone.is_empty())
     }
 
-    /// True if the log is close to its bound, a host waits for this checkpoint to come back, or somebody has
-    /// ordered it.
+    /// True if the log is close to its bound, or somebody has ordered a checkpoint.
     fn is_urgent(&self, host: &impl Recoverable) -> bool {
-        host.is_waited_for()
-            || self.is_ordered()
-            || log_of(host).held_bytes() >= self.options.replay_bytes / 4 * 3
+        self.is_ordered() || log_of(host).held_bytes() >= self.options.replay_bytes / 4 * 3
     }
 }
 

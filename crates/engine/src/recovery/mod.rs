@@ -39,12 +39,12 @@ use crate::catalog::Catalog;
 use crate::files::segment_name;
 use crate::log::scan::{Marks, Scan};
 use crate::log::segment::LogPosition;
-use directory::{Directory, are_in_order, read_whole, replace};
+use directory::{Directory, are_in_order, replace};
 use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 
 pub use error::{BrokenChain, FileByte, RecoveryError};
 pub use loading::{Loaded, Loading};
-pub use reading::Reading;
+pub use reading::{Reading, ReadsAlong};
 pub(crate) use reading::{read_host_manifest, show_records};
 pub use recoverable::{CopiedUpTo, CopiesRows, Recoverable, RestoreStep, RestoresRows};
 pub use stored::Stored;
@@ -223,7 +223,7 @@ impl Plan {
     }
 
     /// Reads manifests and logs of a pod that lives: what counts are the records up to epoch `upto`, which is
-    /// durable. Logs go on meanwhile; `turn` is called now and then.
+    /// durable. Logs go on meanwhile.
     ///
     /// # Errors
     /// If a file is missing, damaged, or of another pod. A segment that has been removed meanwhile is
@@ -233,21 +233,20 @@ impl Plan {
         directories: &[Directory],
         identity: &Identity,
         upto: u64,
-        turn: &mut impl FnMut(),
+        along: &mut impl ReadsAlong,
     ) -> Result<Self, RecoveryError> {
-        assert!(are_in_order(directories), "the directories of all hosts");
-        let home = &directories[0];
-        let pod = PodManifest::decode(home.host(), &read_whole(cx, home, POD_MANIFEST)?)?;
-        let read = |directory| reading::read_host(cx, directory, identity, &mut *turn);
-        let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        for files in &hosts {
+        // What counts is known before any log is read: images do not go while somebody may want them.
+        let mut plan = Self { durable_epoch: upto, ..Self::of_begun(cx, directories, identity)? };
+        along.begins(&plan);
+        for (files, directory) in plan.hosts.iter_mut().zip(directories) {
+            *files = reading::read_log(cx, directory, files.manifest.clone(), along)?;
             let Marks { last, .. } = files.read().marks;
-            if last < upto && files.holds_back(&pod) {
+            if last < upto && files.holds_back(&plan.pod) {
                 let why = format!("the log ends with a mark of epoch {last}, and epoch {upto} is durable");
                 return Err(RecoveryError::damaged(end_of(files), why));
             }
         }
-        Ok(Self { pod, hosts, durable_epoch: upto })
+        Ok(plan)
     }
 
     /// Bytes of all logs that were read.

@@ -77,8 +77,14 @@ impl Serves for Rows {
         Ok(self.has_memory_of(cx, partition, is_theirs)?)
     }
 
-    fn attach<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, first: u64) -> Result<(), RecoveryError> {
-        self.attach_shared(cx, partition, first)
+    fn attach<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        first: u64,
+        poll: Poll<'_>,
+    ) -> Result<(), RecoveryError> {
+        self.attach_shared(cx, partition, first, poll)
     }
 
     fn reach<F: Fabric>(
