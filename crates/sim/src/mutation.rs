@@ -163,6 +163,11 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("checkpoint.keep-needed-images", "survival-short-logs"),
     ("takeover.keep-files-of-returned", "survival-short-logs"),
     ("takeover.entangled-together", "survival-full-disks"),
+    ("takeover.claim", "handover-churn"),
+    ("handover.no-checkpoint-under-way", "handover-churn"),
+    ("handover.drain", "handover-deaths"),
+    ("handover.await-logs", "handover-churn"),
+    ("handover.withdraw", "handover-churn"),
     ("takeover.rebuild-after-death", "survival-follow"),
 ];
 

@@ -13,8 +13,9 @@ use std::collections::BTreeSet;
 
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::membership::{HostState, Slot};
+use liger_pod::owner::{Owner, Ownership};
 use liger_pod::plan::PartitionId;
-use liger_pod::watch::{self, Owner};
+use liger_pod::watch;
 
 use super::Host;
 use super::detector::{FailureDetector, Takeover, Task};
@@ -31,6 +32,7 @@ pub(super) const SABOTAGE_STEPS: &[&str] = &[
     "takeover.keep-files-of-returned",
     "takeover.rebuild-after-death",
     "takeover.entangled-together",
+    "takeover.claim",
 ];
 
 impl<M: Method> Host<M> {
@@ -61,9 +63,7 @@ impl<M: Method> Host<M> {
             Ok(epoch) => {
                 detector.taken_over.extend(&dead);
                 if let Some(epoch) = epoch {
-                    let (hosts, _) = detector.unkept.take().unwrap_or_default();
-                    let hosts = hosts.into_iter().chain(dead.iter().map(|slot| slot.host)).collect();
-                    detector.unkept = Some((hosts, epoch));
+                    detector.await_keeping(dead.iter().map(|slot| slot.host), epoch);
                 }
                 self.forget_failed(cx, detector, (Task::TakeOver, &dead));
             }
@@ -74,12 +74,12 @@ impl<M: Method> Host<M> {
         1
     }
 
-    /// Lets dead hosts come back that are taken over and whose locks are resolved. Their files are needed until
-    /// a checkpoint of this host has the partitions, and stay until then, whoever of the two dies meanwhile
-    /// (recovery/checkpointer/needed.rs).
+    /// Lets dead hosts come back that are taken over and whose locks are resolved. Their files are needed
+    /// until a checkpoint of this host has the partitions, and stay until then, whoever of the two dies
+    /// meanwhile (recovery/checkpointer/needed.rs).
     pub(super) fn release_dead<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) -> usize {
         let Some(log) = &self.log else { return 0 };
-        let is_kept = |(_, epoch): &mut (Vec<HostId>, u64)| log.begin_of(cx, self.me) >= *epoch;
+        let is_kept = |(_, epoch): &mut (Vec<HostId>, u64)| self.checkpointed() >= *epoch;
         if let Some((dead, _)) = detector.unkept.take_if(is_kept) {
             self.announce(&PodEvent::TakeoverIsKept { dead });
         }
@@ -112,7 +112,8 @@ impl<M: Method> Host<M> {
         others
     }
 
-    /// All of it; returns the epoch from which on this host's checkpoints have the partitions, if there are any.
+    /// All of it; returns the epoch from which on this host's checkpoints have the partitions, if there are
+    /// any.
     fn take_over<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -125,7 +126,7 @@ impl<M: Method> Host<M> {
         let me = Owner { host: self.me, incarnation: detector.me().incarnation };
         // What an earlier try has made this host's already.
         let again = self.open_published(cx, me)? > 0;
-        let orphans = self.orphans(cx, dead);
+        let orphans = self.claim(cx, dead);
         detector.taking = orphans.iter().map(|&partition| (partition, false)).collect();
         if !cx.sabotaged("takeover.sweep-orphans") {
             // Also of those who died before: the last owner may not have lived to resolve their locks.
@@ -206,6 +207,19 @@ impl<M: Method> Host<M> {
         self.announce(&PodEvent::TakeoverReaches { dead, step });
     }
 
+    /// The partitions of dead hosts, which go to no next owner of theirs any more.
+    fn claim<F: Fabric>(&self, cx: &Cx<F>, dead: &[Slot]) -> BTreeSet<PartitionId> {
+        let mut orphans = self.orphans(cx, dead);
+        if !cx.sabotaged("takeover.claim") {
+            orphans.retain(|&partition| {
+                let Some(owner) = Owner::load(cx, &self.plan, partition) else { return true };
+                let said = Ownership::calm(cx, &self.plan, partition, owner);
+                said.is_none_or(|said| is_left(Some(said.owner), self.home(partition), dead))
+            });
+        }
+        orphans
+    }
+
     /// The partitions of dead hosts.
     fn orphans<F: Fabric>(&self, cx: &Cx<F>, dead: &[Slot]) -> BTreeSet<PartitionId> {
         let owned = |partition: &PartitionId| {
@@ -215,14 +229,14 @@ impl<M: Method> Host<M> {
     }
 
     /// What goes on while this host takes over.
-    fn poll<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) {
+    pub(super) fn poll<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) {
         self.look_around(cx, detector);
         self.attend(cx);
     }
 
     /// Ends the epoch, and waits until the logs of all hosts hold it: then they hold every record that
     /// changed a row which was not shared when the host died.
-    fn await_logs<F: Fabric>(
+    pub(super) fn await_logs<F: Fabric>(
         &self,
         cx: &Cx<F>,
         detector: &mut FailureDetector,

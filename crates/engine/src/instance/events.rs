@@ -90,6 +90,15 @@ pub enum PodEvent {
         /// The dead.
         host: HostId,
     },
+    /// Partitions go from one living host to another.
+    HandOver {
+        /// How far.
+        step: HandOverStep,
+        /// The other host; this one, where there is none.
+        host: HostId,
+        /// How many.
+        partitions: usize,
+    },
     /// A checkpoint of this host has failed. It is tried again, unless that was for good.
     CheckpointFails {
         /// Why.
@@ -161,6 +170,34 @@ impl fmt::Display for TakeoverStep {
     }
 }
 
+/// How far a hand-over has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HandOverStep {
+    /// This host has closed its partitions, to give them to the other.
+    Closed,
+    /// They are in images and logs, for the other to take.
+    Released,
+    /// They are the other's.
+    Left,
+    /// They are this host's, who had them from the other.
+    Arrived,
+    /// They stay where they are for now, and why.
+    Failed(String),
+}
+
+impl HandOverStep {
+    /// Its name in diaries.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Closed => "partitions_closed",
+            Self::Released => "partitions_released",
+            Self::Left => "partitions_left",
+            Self::Arrived => "partitions_arrived",
+            Self::Failed(_) => "partitions_stay",
+        }
+    }
+}
+
 /// Hears of events, from threads that keep the pod going.
 pub type Hearer = Arc<dyn Fn(&PodEvent) + Send + Sync>;
 
@@ -195,7 +232,7 @@ impl fmt::Display for PodEvent {
                 write!(f, "taking over from host {}: {step}", Hosts(dead))
             }
             Self::Followed { host, partitions } => {
-                write!(f, "{partitions} partitions of host {} are looked for at its successor", host.0)
+                write!(f, "{partitions} partitions of host {} are looked for at their next owner", host.0)
             }
             Self::FirstRow { partition } => {
                 write!(f, "the first rows that somebody waited for are there, of partition {partition}")
@@ -205,6 +242,20 @@ impl fmt::Display for PodEvent {
                 write!(f, "a checkpoint has what was taken over from host {}", Hosts(dead))
             }
             Self::Released { host } => write!(f, "host {} may come back", host.0),
+            Self::HandOver { step, host, partitions } => {
+                let host = host.0;
+                match step {
+                    HandOverStep::Closed => write!(f, "{partitions} partitions are closed, for host {host}"),
+                    HandOverStep::Released => write!(f, "host {host} may take {partitions} partitions"),
+                    HandOverStep::Left => write!(f, "{partitions} partitions are host {host}'s now"),
+                    HandOverStep::Arrived => {
+                        write!(f, "{partitions} partitions of host {host} are this host's now")
+                    }
+                    HandOverStep::Failed(why) => {
+                        write!(f, "{partitions} partitions stay, where host {host} has part in it: {why}")
+                    }
+                }
+            }
             Self::Damaged { why } => write!(f, "{why}"),
             Self::CheckpointFails { why } => write!(f, "a checkpoint has failed: {why}"),
             Self::Log { fault: Some(why) } => write!(f, "this host {why}"),

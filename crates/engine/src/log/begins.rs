@@ -8,11 +8,11 @@
 //! 1. A host's begin is the one of a checkpoint that its manifest names on storage, or an earlier one; it
 //!    never falls in one incarnation. A host that has not told any since the pod's memory was made needs
 //!    everything.
-//! 2. Whoever left or died leaves its begin: its partitions may be loaded from there. When it left without
-//!    any it needs nothing, and its next incarnation begins where it joins.
-//! 3. A host that lives answers for its begin itself, and says so in the word. Who finds that nothing is loaded
-//!    from the files of a dead one any more ends its begin, unless its next incarnation has come meanwhile:
-//!    that may own partitions before it has a checkpoint.
+//! 2. Whoever left or died leaves its begin: partitions may be loaded from there. When nothing of its files
+//!    is needed any more, its next incarnation begins where it joins.
+//! 3. A host that lives answers for its begin itself, and says so in the word. Who finds that nothing is
+//!    loaded from the files of a dead one any more ends its begin, unless its next incarnation has come
+//!    meanwhile: that may own partitions before it has a checkpoint.
 
 use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
 use liger_pod::bells::{Bell, bell};
@@ -57,19 +57,14 @@ impl Begins {
         Some(cx.load(self.word(host))).filter(|begin| *begin < NOTHING)
     }
 
-    /// Says that nothing is loaded from the files of `host`, which leaves, any more.
-    pub(super) fn end<F: Fabric>(&self, cx: &Cx<F>, host: HostId) {
-        change(cx, self.word(host), |seen| (seen != NOTHING).then_some(NOTHING));
-    }
-
-    /// Says the same of a host that did not live when its begin was this one; without effect if it does by
-    /// now.
+    /// Says that nothing is loaded any more from the files of a host that did not live when its begin was
+    /// this one; without effect if it does by now.
     pub(super) fn end_dead<F: Fabric>(&self, cx: &Cx<F>, host: HostId, begin: u64) {
         assert!(is_epoch(begin), "host {} has a begin, not {begin:#x}", host.0);
         let _ = cx.compare_exchange(self.word(host), begin, NOTHING);
     }
 
-    /// `host` is dead: others may find that nothing is loaded from its files any more.
+    /// `host` is dead, or leaves: others may find that nothing is loaded from its files any more.
     pub(super) fn note_dead<F: Fabric>(&self, cx: &Cx<F>, host: HostId) {
         change(cx, self.word(host), |seen| (seen & LIVES != 0).then_some(seen & !LIVES));
     }

@@ -324,11 +324,6 @@ impl HostLog {
         self.begins.of(cx, host)
     }
 
-    /// Says that nobody loads anything from the files of this host, which leaves, any more.
-    pub fn needs_nothing<F: Fabric>(&self, cx: &Cx<F>) {
-        self.begins.end(cx, cx.host());
-    }
-
     /// `host` is dead, and its partitions are taken over: what its files hold of them is needed until newer
     /// checkpoints have it.
     pub(crate) fn note_dead<F: Fabric>(&self, cx: &Cx<F>, host: HostId) {

@@ -40,7 +40,7 @@ use crate::files::segment_name;
 use crate::log::scan::{Marks, Scan};
 use crate::log::segment::LogPosition;
 use directory::{Directory, are_in_order, replace};
-use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
+use manifest::{HOST_MANIFEST, HostManifest, ImageEntry, POD_MANIFEST, PodManifest};
 
 pub use error::{BrokenChain, FileByte, RecoveryError};
 pub use loading::{Loaded, Loading};
@@ -123,8 +123,11 @@ pub struct HostFiles {
 impl HostFiles {
     /// True if its checkpoint has an image of this partition.
     pub fn has_image(&self, partition: PartitionId) -> bool {
-        let checkpoint = self.manifest.checkpoint.as_ref();
-        checkpoint.is_some_and(|c| c.images.iter().any(|image| image.partition == partition))
+        self.image(partition).is_some()
+    }
+
+    fn image(&self, partition: PartitionId) -> Option<&ImageEntry> {
+        self.manifest.images().iter().find(|image| image.partition == partition)
     }
 
     /// True if nothing of the pod's generation counts beyond the last mark of this log: not if it is closed,
@@ -142,7 +145,7 @@ impl HostFiles {
 
     /// The least epoch that has to be applied to its images.
     pub fn begin_epoch(&self) -> u64 {
-        self.manifest.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.begin_epoch)
+        self.manifest.needed_epoch()
     }
 
     /// What is in its log.
@@ -258,13 +261,17 @@ impl Plan {
     /// The host whose checkpoint has the newest image of a partition, if there is one: its owner then. (An
     /// earlier owner's may be left, too.)
     pub fn image_of(&self, partition: PartitionId) -> Option<&HostFiles> {
-        let with_image = self.hosts.iter().filter(|files| files.has_image(partition));
-        with_image.max_by_key(|files| files.begin_epoch())
+        self.newest_image(partition).map(|(files, _)| files)
+    }
+
+    fn newest_image(&self, partition: PartitionId) -> Option<(&HostFiles, &ImageEntry)> {
+        let images = self.hosts.iter().filter_map(|files| Some((files, files.image(partition)?)));
+        images.max_by_key(|(_, image)| image.begin_epoch)
     }
 
     /// The least epoch that has to be applied to a partition's image.
     pub fn begin_of(&self, partition: PartitionId) -> u64 {
-        self.image_of(partition).map_or(0, HostFiles::begin_epoch)
+        self.newest_image(partition).map_or(0, |(_, image)| image.begin_epoch)
     }
 
     /// True if records of this epoch count.

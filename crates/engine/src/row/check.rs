@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use liger_fabric::{Cx, Fabric};
 use liger_pod::plan::PartitionId;
-use liger_store::bwtree::{Entries, Trace};
+use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::moves::sentinel_key;
 use super::partition::{RowId, TablePart};
@@ -119,6 +119,8 @@ impl Rows {
                 reachable.extend(census.words.iter().map(|word| word.offset()));
                 reachable.extend(census.records.iter().map(|(at, _)| at.offset()));
             }
+            // There was no room for it, and no row is in it.
+            Err(TreeError::NotFormatted { .. }) if shared.is_empty() && part.stale.is_empty() => return,
             Err(broken) => wrong(format!("shared index: {broken}")),
         }
         let (mut entries, mut trace) = (Entries::default(), Trace::new());

@@ -116,7 +116,15 @@ impl Rows {
         key: &Key,
         at: TupleAddr,
     ) -> Result<(), TreeError> {
-        let added = part.index.insert(cx, &self.tree_env(), key.words(), at.raw())?;
+        let insert = |part: &mut TablePart| part.index.insert(cx, &self.tree_env(), key.words(), at.raw());
+        let added = match insert(part) {
+            // There was no room for it when the partition came here.
+            Err(TreeError::NotFormatted { .. }) => {
+                part.index.create(cx, &self.tree_env())?;
+                insert(part)?
+            }
+            inserted => inserted?,
+        };
         assert!(added, "a row that is not shared is not in the shared index");
         Ok(())
     }
@@ -221,7 +229,8 @@ impl Rows {
         }
     }
 
-    /// Does what another host asks of a partition of this one.
+    /// Does what another host asks of a partition of this one. Whether it is this host's, and open, is seen
+    /// under the latch of the table's share: it may have been closed to be given away.
     pub(super) fn grant<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -269,6 +278,9 @@ impl Rows {
             Ok(latched) => latched,
             Err(error) => return Answer::Failed(error.into()),
         };
+        if !self.owns(partition) {
+            return Answer::Conflict;
+        }
         let part = &mut *latched;
         let Some(row) = part.find(cx, key) else { return Answer::Absent };
         match self.share_row(cx, part, (partition, table), key, row) {
@@ -312,6 +324,9 @@ impl Rows {
             }
             latched = self.part(cx, (partition, table));
         }
+        if !self.owns(partition) {
+            return Answer::Conflict;
+        }
         let part = &mut *latched;
         if let Err(error) = self.retract_stale(cx, part) {
             return Answer::Failed(error.into());
@@ -352,8 +367,9 @@ impl Rows {
             Ok(latched) => latched,
             Err(error) => return Answer::Failed(error.into()),
         };
-        // Under the latch: who sweeps this partition of a dead host's locks has fenced it before.
-        if self.owners.is_fenced(from, incarnation) {
+        // Under the latch: who sweeps this partition of a dead host's locks has fenced it before, and who
+        // gives the partition away has closed it.
+        if self.owners.is_fenced(from, incarnation) || !self.owns(partition) {
             return Answer::Conflict;
         }
         let part = &mut *latched;

@@ -108,8 +108,10 @@ pub struct Moves {
     pub locks_resolved: AtomicU64,
     /// Rows of dead hosts' transactions that were finished from their logs.
     pub rows_redone: AtomicU64,
-    /// Partitions of dead hosts that were taken over.
+    /// Partitions of other hosts that came to this one.
     pub taken_over: AtomicU64,
+    /// Partitions of this host that went to others.
+    pub handed_over: AtomicU64,
 }
 
 /// The rows of one host.

@@ -1,5 +1,5 @@
-//! A partition that comes to this host: its rows in shared memory are joined with what the others will be made
-//! from, and its shared index is finished (docs/protocols/takeover.md).
+//! A partition that comes to this host: its rows in shared memory are joined with what the others will be
+//! made from, and its shared index is finished (docs/protocols/takeover.md).
 //!
 //! Invariants:
 //! 1. A row that is in the shared index with a live word is what its block says; every other row is what the
@@ -73,7 +73,7 @@ impl Rows {
     }
 
     /// Takes entries of dead words out of a partition's shared indexes, and makes those that their owner did
-    /// not come to make.
+    /// not come to make, or took away. One that there is no room for is made when a row moves in.
     pub(super) fn finish_indexes<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -84,7 +84,7 @@ impl Rows {
             // What cannot go now goes before the next row moves.
             let _ = self.retract_stale(cx, &mut part);
             match part.index.create(cx, &self.tree_env()) {
-                Err(TreeError::Exists { .. }) | Ok(()) => {}
+                Err(TreeError::Exists { .. } | TreeError::OutOfMemory(_)) | Ok(()) => {}
                 Err(failed) => return Err(failed),
             }
         }

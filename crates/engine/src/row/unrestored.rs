@@ -294,8 +294,8 @@ impl Rows {
         }
     }
 
-    /// Makes the span that a key belongs to, also if the key itself is here: for who goes through a range, and
-    /// looks then what else is missing.
+    /// Makes the span that a key belongs to, also if the key itself is here: for who goes through a range,
+    /// and looks then what else is missing.
     ///
     /// # Errors
     /// If rows cannot be made.
@@ -317,6 +317,11 @@ impl Rows {
         debug_assert!(self.holds(partition), "it is this host's, or about to be");
         self.restoring.expected.lock(cx).insert(partition);
         self.restoring.is_expecting.store(true, Ordering::Release);
+    }
+
+    /// Nobody is to hear of rows of this partition: it is another host's.
+    pub(super) fn expect_none<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
+        self.restoring.expected.lock(cx).remove(&partition);
     }
 
     /// Somebody waited for rows of this partition, and they are there.
