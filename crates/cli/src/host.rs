@@ -384,7 +384,10 @@ impl<M: HostMemory> Serving<M> {
                 Ok(self.run_bench(&bench, seconds))
             }
             Order::Sync => self.sync(),
-            Order::Quiesce => Ok(self.benched().quiesce()),
+            Order::Quiesce => {
+                self.await_moves();
+                Ok(self.benched().quiesce())
+            }
             Order::Check => self.benched().check(),
             Order::Dump { table } => self.benched().dump(TableId(table)),
             Order::Join { .. }

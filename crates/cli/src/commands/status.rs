@@ -30,6 +30,9 @@ const LOOKS: u32 = 12;
 /// A host that serves answers within this time.
 const SOON: Duration = Duration::from_millis(300);
 
+/// How it is told that a partition has no owner.
+const UNOWNED: &str = "no host that answers owns partition ";
+
 /// The pod that was asked for is down.
 const DOWN: u8 = 3;
 
@@ -116,6 +119,27 @@ pub fn is_up(dir: &PodDir) -> bool {
 
 /// Judges a pod that is up: every member answers, and every partition has one owner among them.
 pub fn verify_members(dir: &PodDir, json: bool) -> Result<ExitCode, Failure> {
+    let mut problems = members_problems(dir)?;
+    // A partition that goes to another host has no owner for a moment.
+    for _ in 0..LOOKS {
+        if !problems.iter().any(|problem| problem.starts_with(UNOWNED)) {
+            break;
+        }
+        std::thread::sleep(SOON);
+        problems = members_problems(dir)?;
+    }
+    if json {
+        println!("{}", json!({ "dir": dir.path().display().to_string(), "up": true, "problems": problems }));
+    } else {
+        problems.iter().for_each(|problem| println!("{problem}"));
+        let verdict = if problems.is_empty() { "whole: every partition has one owner" } else { "NOT whole" };
+        println!("{}: the pod is up; {verdict}", dir.path().display());
+    }
+    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What is wrong with a pod that is up.
+fn members_problems(dir: &PodDir) -> Result<Vec<String>, Failure> {
     let rows = look(dir)?;
     let mut problems = Vec::new();
     let mut owners = vec![Vec::new(); usize::from(dir.file.job.pod_config().partitions)];
@@ -145,18 +169,11 @@ pub fn verify_members(dir: &PodDir, json: bool) -> Result<ExitCode, Failure> {
     }
     for (partition, owners) in owners.iter().enumerate().filter(|(_, owners)| owners.len() != 1) {
         problems.push(match owners[..] {
-            [] => format!("no host that answers owns partition {partition}"),
+            [] => format!("{UNOWNED}{partition}"),
             _ => format!("the hosts {owners:?} own partition {partition}"),
         });
     }
-    if json {
-        println!("{}", json!({ "dir": dir.path().display().to_string(), "up": true, "problems": problems }));
-    } else {
-        problems.iter().for_each(|problem| println!("{problem}"));
-        let verdict = if problems.is_empty() { "whole: every partition has one owner" } else { "NOT whole" };
-        println!("{}: the pod is up; {verdict}", dir.path().display());
-    }
-    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(problems)
 }
 
 fn row_without_memory(dir: &PodDir, host: usize) -> Row {

@@ -408,6 +408,12 @@ impl<M: Method> Host<M> {
         Ownership::want(cx, &self.plan, partition, to)
     }
 
+    /// True if no partition of the pod is to go to another host, or is on its way.
+    pub fn partitions_stay<F: Fabric>(&self, cx: &Cx<F>) -> bool {
+        let calm = |partition| Ownership::load(cx, &self.plan, partition).is_none_or(Ownership::is_calm);
+        self.plan.partitions().all(calm) && !self.plan.partitions().any(|it| self.owners.is_closed(it))
+    }
+
     /// Asks for partitions as long as this host has less than its share: first for those that were made for
     /// it, and of hosts that have more than theirs.
     fn ask<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector, words: &Words) {

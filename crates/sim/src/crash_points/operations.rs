@@ -269,6 +269,9 @@ impl<M: Kept> Operation<M> {
             meanwhile: &[(A, |a| a.mixes_with(&Self::ODD, 800)), (B, |b| b.updates(&[(0, 2), (OF_B, 0)]))],
             ..Self::A_DIES
         },
+        Operation { name: "hand-over", subject: Subject::Host(B), ..Self::HANDED_OVER },
+        Operation { name: "take-what-is-handed-over", ..Self::HANDED_OVER },
+        Operation { name: "follow-what-is-handed-over", subject: Subject::Host(C), ..Self::HANDED_OVER },
         Operation {
             name: "plain-update",
             plain: PlainTables::Table,
@@ -372,6 +375,13 @@ impl<M: Kept> Operation<M> {
             }),
             ..Self::A_DIES
         },
+        Operation {
+            name: "plain-hand-over",
+            subject: Subject::Host(B),
+            plain: PlainTables::Table,
+            ..Self::HANDED_OVER
+        },
+        Operation { name: "plain-take-what-is-handed-over", plain: PlainTables::Index, ..Self::HANDED_OVER },
     ];
 
     /// Rows of everybody that do not exist: too many for one record of a short ring.
@@ -387,6 +397,21 @@ impl<M: Kept> Operation<M> {
         (OF_C, 5),
         (OF_B, 9),
     ];
+
+    /// B's partition goes to A; all have used it, and C goes on with that.
+    const HANDED_OVER: Self = Operation {
+        prepare: &[
+            (A, |a| a.updates(&[(OF_B, 0), (OF_B, 2)])),
+            (C, |c| c.deletes(&[(OF_B, 4)])),
+            (B, |b| b.inserts(&[(OF_B, 3)])),
+        ],
+        act: (A, |a| {
+            a.has_handed_over(OF_B, B);
+            a.updates_and_waits(&[(OF_B, 0), (OF_B, 6)]);
+        }),
+        meanwhile: &[(B, |b| b.updates(&[(OF_B, 2)])), (C, |c| c.updates(&[(OF_B, 0), (OF_C, 0)]))],
+        ..Self::USUAL
+    };
 
     /// A dies among rows of everybody, and others have rows of A.
     const A_DIES: Self = Operation {

@@ -6,6 +6,7 @@ use liger_engine::{Key, KeyRange, Transaction, TxnError};
 use liger_fabric::HostId;
 use liger_fabric::sim::CrashDomain;
 use liger_pod::membership::{HostState, Slot};
+use liger_pod::plan::PartitionId;
 
 use super::operations::{OF_B, OF_C};
 use super::staged::Actor;
@@ -151,6 +152,16 @@ impl<M: Kept> Actor<'_, M> {
         let epoch = log.clock().now(self.cx) + 1;
         log.want_checkpoint(self.cx, epoch);
         while self.engine.checkpointed() < epoch && !self.engine.is_fenced() {
+            self.turn();
+        }
+    }
+
+    /// Asks a host for one of its partitions, and waits until it has come, or that host is dead.
+    pub(super) fn has_handed_over(&mut self, part: i16, of: HostId) {
+        let partition = PartitionId(part as u16);
+        while !self.engine.owns(partition) && self.state(of) == HostState::Alive && !self.engine.is_fenced() {
+            // It may be refused, because somebody uses it.
+            self.engine.move_partition(self.cx, partition, self.cx.host());
             self.turn();
         }
     }

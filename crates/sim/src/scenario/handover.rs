@@ -5,15 +5,16 @@ use super::survival::ran;
 use super::{LeftOut, Ran, Scenario};
 use crate::Picker;
 use crate::rows::{Mix, PlainTables, RowsRun};
-use crate::survival::{Moving, SurvivalRun};
+use crate::survival::{Death, Moving, SurvivalRun};
 
-/// Nobody dies; hosts that are back get their share; all at once; few rows that come and go; no room in
-/// memory, or on disks; another access method beside rows.
+/// Nobody dies; hosts that are back get their share; all at once; few rows that come and go; checkpoints all
+/// the time; no room in memory, or on disks; another access method beside rows.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "handover", run: calm },
     Scenario { name: "handover-home", run: home },
     Scenario { name: "handover-deaths", run: deaths },
     Scenario { name: "handover-churn", run: churn },
+    Scenario { name: "handover-checkpoints", run: checkpoints },
     Scenario { name: "handover-full-memory", run: full_memory },
     Scenario { name: "handover-full-disks", run: full_disks },
     Scenario { name: "handover-plain", run: plain },
@@ -41,6 +42,18 @@ fn churn(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let rows = RowsRun { keys: 3, operations: 2, transactions: 40, mix, budget_rows: 40, ..run.rows };
     let replay_bytes = if seed.is_multiple_of(2) { 2 << 10 } else { run.replay_bytes };
     ran(SurvivalRun { moves: Moving::Any, rows, replay_bytes, ..run }, left_out)
+}
+
+/// Checkpoints of many rows all the time, and a host that dies soon after a partition has come to it: what that
+/// is made from then is the image of the host before.
+fn checkpoints(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let run = SurvivalRun::from_seed(seed);
+    let mix = Mix { get: 1, update: 6, insert: 2, delete: 2, ..Mix::NONE };
+    let rows = RowsRun { keys: 40, operations: 2, transactions: 60, mix, budget_rows: 40, ..run.rows };
+    let mut pick = Picker::new(seed ^ 0x686f_6370);
+    let died = |(death, reach): (Death, u64)| Death { verbs: 1 + pick.below(2000 << reach), ..death };
+    let deaths = run.deaths.into_iter().zip([5, 6, 6]).map(died).collect();
+    ran(SurvivalRun { moves: Moving::Any, rows, deaths, replay_bytes: 2 << 10, ..run }, left_out)
 }
 
 fn full_memory(seed: u64, left_out: Option<&LeftOut>) -> Ran {
