@@ -44,8 +44,8 @@ fn churn(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(SurvivalRun { moves: Moving::Any, rows, replay_bytes, ..run }, left_out)
 }
 
-/// Checkpoints of many rows all the time, and a host that dies soon after a partition has come to it: what that
-/// is made from then is the image of the host before.
+/// Checkpoints of many rows all the time, and a host that dies soon after a partition has come to it: what
+/// that is made from then is the image of the host before.
 fn checkpoints(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let run = SurvivalRun::from_seed(seed);
     let mix = Mix { get: 1, update: 6, insert: 2, delete: 2, ..Mix::NONE };
