@@ -143,8 +143,10 @@ fn move_all(dir: &PodDir, moves: &[(u16, usize)], within: Duration) -> Result<us
         }
         std::thread::sleep(LOOK);
         let owned = owned(dir)?;
+        // Whoever had it says so until it has looked again.
+        let has = |host: &usize, partition: &u16| owned.get(host).is_some_and(|has| has.contains(partition));
         let is_there =
-            |(partition, to): &(u16, usize)| owned.get(to).is_some_and(|has| has.contains(partition));
+            |(partition, to): &(u16, usize)| owned.keys().all(|host| has(host, partition) == (host == to));
         left.retain(|it| !is_there(it));
         if !left.is_empty() && started.elapsed() > within {
             let partitions: Vec<u16> = left.iter().map(|(partition, _)| *partition).collect();

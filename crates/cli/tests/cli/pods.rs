@@ -367,6 +367,7 @@ fn partitions_go_to_other_hosts_while_clients_work() {
     let told = done(&format!("drain {dir} 0"));
     assert!(told.contains("has left"), "it owned nothing any more: {told}");
     assert_eq!(status(&dir)["hosts"][1]["partitions"], Value::from(vec![0, 1, 2, 3]));
+    done(&format!("add {dir} 0"));
     let report = json(&mut liger(&format!("bench ledger --pod {dir} --time 300ms --json")));
     assert_eq!((&report["consistent"], &report["acknowledged_lost"]), (&true.into(), &0.into()), "{report}");
     up.end();

@@ -120,7 +120,7 @@ impl Rows {
                 reachable.extend(census.records.iter().map(|(at, _)| at.offset()));
             }
             // There was no room for it, and no row is in it.
-            Err(TreeError::NotFormatted { .. }) if shared.is_empty() && part.stale.is_empty() => return,
+            Err(TreeError::NotFormatted { .. }) if part.lacks_index && shared.is_empty() => return,
             Err(broken) => wrong(format!("shared index: {broken}")),
         }
         let (mut entries, mut trace) = (Entries::default(), Trace::new());

@@ -118,9 +118,10 @@ impl Rows {
     ) -> Result<(), TreeError> {
         let insert = |part: &mut TablePart| part.index.insert(cx, &self.tree_env(), key.words(), at.raw());
         let added = match insert(part) {
-            // There was no room for it when the partition came here.
-            Err(TreeError::NotFormatted { .. }) => {
+            // Otherwise it should be there: its word is damaged.
+            Err(TreeError::NotFormatted { .. }) if part.lacks_index => {
                 part.index.create(cx, &self.tree_env())?;
+                part.lacks_index = false;
                 insert(part)?
             }
             inserted => inserted?,

@@ -65,6 +65,9 @@ pub struct TablePart {
     pub sentinel: RowId,
     /// The shared index of this table and partition.
     pub index: BwTree,
+    /// It is not there: the partition is to leave, or there was no room for it when the partition was opened.
+    /// The first row that moves in makes it.
+    pub lacks_index: bool,
     /// Greatest version of a removed row: a later row with the same key gets a greater one.
     pub max_removed_llsn: u64,
     /// Versions of rows that were made before the partition came to this host are less; 0: it was always its.
@@ -100,6 +103,7 @@ impl TablePart {
             rows,
             sentinel,
             index,
+            lacks_index: false,
             max_removed_llsn: 0,
             adopted_llsn: 0,
             stale: Vec::new(),

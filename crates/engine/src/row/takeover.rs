@@ -83,10 +83,11 @@ impl Rows {
             let mut part = self.part(cx, (partition, relation.id));
             // What cannot go now goes before the next row moves.
             let _ = self.retract_stale(cx, &mut part);
-            match part.index.create(cx, &self.tree_env()) {
-                Err(TreeError::Exists { .. } | TreeError::OutOfMemory(_)) | Ok(()) => {}
+            part.lacks_index = match part.index.create(cx, &self.tree_env()) {
+                Err(TreeError::Exists { .. }) | Ok(()) => false,
+                Err(TreeError::OutOfMemory(_)) => true,
                 Err(failed) => return Err(failed),
-            }
+            };
         }
         Ok(())
     }

@@ -29,6 +29,13 @@ impl Rows {
         debug_assert!(self.owners.is_given(partition), "nobody moves a row of it in");
         let mut is_gone = true;
         for relation in self.relations() {
+            let part = self.part(cx, (partition, relation.id));
+            if part.lacks_index {
+                continue;
+            }
+            // One that should be there and is not is damage: nothing tells where the shared rows are.
+            part.index.get(cx, &self.tree_env(), sentinel_key(part.key_words).words())?;
+            drop(part);
             is_gone &= self.withdraw_rows(cx, (partition, relation), poll)?;
             let mut part = self.part(cx, (partition, relation.id));
             // Who was about to move a row in when the partition was closed has done so, or finds it closed.
@@ -38,6 +45,7 @@ impl Rows {
             }
             // Entries that could not be taken out, for want of memory, go with it.
             part.index.destroy(cx, &self.tree_env())?;
+            part.lacks_index = true;
             debug_assert!(part.rows.rows().all(|row| part.address(row).is_none()), "no row is shared");
             part.stale.drain(..).for_each(|(_, at)| self.shared.reserve(cx, at, false));
         }
