@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -101,24 +101,50 @@ fn checkpoint(begin_epoch: u64) -> Option<Checkpoint> {
 #[test]
 fn an_image_stays_until_the_partition_s_owner_has_a_newer_one() {
     let (mut pod, directories, manifest) = pod();
-    let mine = HostManifest { checkpoint: checkpoint(5), ..manifest.clone() };
-    let host = Rc::clone(&pod.hosts[0]);
-    pod.sim.alone(HostId(0), WorkerId(0), move |cx| {
+    let mine = HostManifest { checkpoint: checkpoint(1), ..manifest.clone() };
+    let [first, second] = [0, 1].map(|host| Rc::clone(&pod.hosts[host]));
+    let done = Rc::new(Cell::new(false));
+    let is_done = Rc::clone(&done);
+    pod.sim.spawn(HostId(1), WorkerId(0), move |cx| {
+        while !is_done.get() {
+            second.ship(cx);
+            second.attend(cx);
+            cx.pause();
+        }
+    });
+    pod.sim.spawn(HostId(0), WorkerId(0), move |cx| {
         let [own, other] = <[Directory; 2]>::try_from(directories).ok().expect("two hosts");
         replace(cx, &own, HOST_MANIFEST, &mine.encode()).expect("a good disk");
-        let log = host.log().expect("the pod keeps a log");
+        let log = first.log().expect("the pod keeps a log");
         let options = CheckpointOptions { look_ns: 500, ..CheckpointOptions::default() };
         let mut checkpointer = Checkpointer::new(cx, log, own, mine, options);
-        checkpointer.order();
-        let mut begins = |newer: Option<Checkpoint>| {
+        let mut keeps = |newer: Option<Checkpoint>| {
             let its = HostManifest { host: HostId(1), checkpoint: newer, ..manifest.clone() };
             replace(cx, &other, HOST_MANIFEST, &its.encode()).expect("a good disk");
-            (0..300).any(|_| {
+            let order = checkpointer.order();
+            let ended = loop {
+                checkpointer.turn(cx, &*first);
+                first.ship(cx);
                 cx.pause();
-                checkpointer.turn(cx, &*host) > 0
-            })
+                if let Some(ended) = checkpointer.ended(order) {
+                    break ended;
+                }
+            };
+            ended.expect("a good disk");
+            let manifest = checkpointer.manifest();
+            let images = manifest.images().iter().map(|image| (image.partition, image.checkpoint));
+            let kept = images.filter(|(partition, _)| *partition == PartitionId(1)).map(|(_, of)| of);
+            (manifest.needed_epoch(), kept.collect::<Vec<u64>>())
         };
-        assert!(!begins(None) && !begins(checkpoint(5)), "there is no newer one");
-        assert!(begins(checkpoint(6)));
+        assert_eq!(
+            (keeps(None), keeps(checkpoint(1))),
+            ((1, vec![1]), (1, vec![1])),
+            "there is no newer one"
+        );
+        let (needed, kept) = keeps(checkpoint(2));
+        assert!(needed > 1 && kept.is_empty(), "{kept:?}, and logs from epoch {needed} on");
+        done.set(true);
     });
+    let report = pod.sim.run();
+    assert!(report.completed(), "{}", report.outcome);
 }
