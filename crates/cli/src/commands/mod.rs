@@ -8,6 +8,7 @@ pub mod hosts;
 pub mod inspect;
 pub mod probe;
 pub mod reproduce;
+pub mod restart;
 pub mod restore;
 pub mod sim;
 pub mod status;
