@@ -2,8 +2,9 @@
 
 Host a owns the partition and hands it to b; c uses the row when it is shared, and takes over from who dies. The row's
 value counts its changes. A change is in a ring when it commits, and in files later; whoever recovers needs an image and
-all changes behind it, in files. A dead host's ring is filed by its successor. Files are shortened up to an image; a dead
-host that comes back loses its image.
+all changes behind it, in files. A dead host's ring is filed by its successor. Files are shortened up to the newest image
+that is not needed any more; an image is needed, wherever it is, until another host has a newer one, also if its host was dead
+in between.
 
 No committed change is lost, whoever dies when; nobody changes the row who is not its owner, nor an old value of it.
 Each mutant leaves out one step. Run: python3 models/handover.py
@@ -17,7 +18,7 @@ CHANGES = 2
 RELEASES = 2
 
 FIRST = State(
-    # The owner's word: owner, next owner, whether it is released, which release, whether images of it are another host's.
+    # The owner's word: owner, next owner, whether it is released, which release; whether its owner has an image of it.
     owner="a", next="", released=False, release=0, unsaved=False,
     # What is so: changes that have committed.
     committed=0,
@@ -143,11 +144,12 @@ def death(s, v):
         if host not in s["dead"] and not (host == "a" and s["back"]):
             lost = {"a": {"a": None}, "b": {"b": None, "read": None}}[host]
             steps.append(s.but(dead=s["dead"] | {host}, **lost))
-    # A dead host comes back, without its image, when nobody needs that.
-    needed = s["owner"] == "a" or s["unsaved"] and "a host is back while unsaved" not in v
-    if "a" in s["dead"] and not needed:
+    # A dead host comes back; its image stays as long as somebody needs it.
+    if "a" in s["dead"] and s["owner"] != "a":
         lost = "a row lies in memory that is given back" if s["shared"] is not None and s["chunk"] == "a" else ""
-        steps.append(s.but(dead=s["dead"] - {"a"}, back=True, image_a=None, returned=True, fault=lost))
+        needed = s["unsaved"] and "a host that is back drops its image" not in v
+        image = s["image_a"] if needed else None
+        steps.append(s.but(dead=s["dead"] - {"a"}, back=True, image_a=image, returned=True, fault=lost))
     return steps
 
 
@@ -164,6 +166,6 @@ if __name__ == "__main__":
         "the word is stored",
         "the word names no release",
         "begin is raised while unsaved",
-        "a host is back while unsaved",
+        "a host that is back drops its image",
     ]
     sys.exit(report(explored, MUTANTS, goals=["moved", "returned", "inherited"]))

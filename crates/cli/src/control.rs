@@ -3,7 +3,8 @@
 //!
 //! Every order gets exactly one final answer; [`Answer::Progress`] and [`Answer::Rows`] come before it. The
 //! bytes that [`Answer::Rows`] announces follow its line. A host whose standard input ends, ends.
-//! [`Order::Status`], [`Order::Drain`] and [`Order::Point`] are answered at once, whatever the host is doing,
+//! [`Order::Status`], [`Order::Drain`], [`Order::Move`], [`Order::AskForNone`] and [`Order::Point`] are
+//! answered at once, whatever the host is doing,
 //! and [`Order::Checkpoint`] is carried out while it goes on; other orders are carried out one after the
 //! other.
 
@@ -55,6 +56,15 @@ pub enum Order {
     Status,
     /// Take no new clients, and let those go that are in no transaction.
     Drain,
+    /// Let a partition go to another host, whoever has it.
+    Move {
+        /// The partition.
+        partition: u16,
+        /// Who is to have it.
+        to: u8,
+    },
+    /// Ask for no partitions any more.
+    AskForNone,
     /// What is durable, and let this epoch become so.
     Point {
         /// The epoch.

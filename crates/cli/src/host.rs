@@ -30,7 +30,7 @@ use crate::connections::{Connections, show};
 use crate::control::{Answer, Order};
 use crate::engines::Engine;
 use crate::failure::Failure;
-use crate::job::{Backend, Bench, Job, Sql, on_bench};
+use crate::job::{Backend, Bench, Job, Rebalance, Sql, on_bench};
 use crate::orders::{Orders, Shown, tell};
 
 pub mod bench;
@@ -277,6 +277,10 @@ impl<M: HostMemory> Serving<M> {
             let directory = DataDirectory::open(&pod.control(), &data.path, pod.identity(0))?;
             joined.recover_replicas(&directory)?;
         }
+        if job.rebalance == Rebalance::Auto {
+            // Once its rows are there, or it is known what they are made from.
+            joined.partition_moves().ask_for_share(true);
+        }
         Ok(Self { host: joined, job, tables, recovery })
     }
 
@@ -389,6 +393,8 @@ impl<M: HostMemory> Serving<M> {
             | Order::GiveUp
             | Order::Open
             | Order::Drain
+            | Order::Move { .. }
+            | Order::AskForNone
             | Order::Point { .. }
             | Order::Status => Err(format!("this is not the time for {order:?}")),
         }

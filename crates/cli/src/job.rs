@@ -104,6 +104,17 @@ pub enum Backend {
     Paced,
 }
 
+/// Whether partitions go to hosts that have less than their share by themselves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Rebalance {
+    /// Those hosts ask for them.
+    #[default]
+    Auto,
+    /// Somebody says so.
+    Manual,
+}
+
 /// When a transaction counts as committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -207,6 +218,9 @@ pub struct Job {
     /// Bytes that the changes of one transaction may take; none: as much as there can be.
     #[serde(default)]
     pub transaction_bytes: Option<u64>,
+    /// Whether a host that has less than its share of the partitions asks for more.
+    #[serde(default)]
+    pub rebalance: Rebalance,
     /// Bytes of both that shared rows may use before rows move out.
     pub budget: (u64, u64),
     /// How sync words work: `hwcc` or `pcc`.

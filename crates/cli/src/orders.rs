@@ -3,8 +3,9 @@
 //! 1. Orders are carried out one after the other; every answer goes to where the order came from.
 //! 2. The end of the standard input ends the process at once, whatever it is doing: whoever started it is
 //!    gone.
-//! 3. [`Order::Status`], [`Order::Drain`], [`Order::Point`], and [`Order::Checkpoint`] of a host that has
-//!    joined are carried out by the thread that reads them: nobody stops working for clients.
+//! 3. [`Order::Status`], [`Order::Drain`], [`Order::Move`], [`Order::AskForNone`], [`Order::Point`], and
+//!    [`Order::Checkpoint`] of a host that has joined are carried out by the thread that reads them: nobody
+//!    stops working for clients.
 
 #![expect(clippy::disallowed_methods, reason = "every connection is listened to by a thread of its own")]
 
@@ -29,6 +30,9 @@ struct Asked {
 /// Where a host's log is; or why nobody can say.
 pub type AskLog = dyn Fn(u64) -> Result<LogPoint, String> + Send + Sync;
 
+/// Asks for a partition to go to a host; none: the host asks for no partition any more.
+pub type AskMoves = dyn Fn(Option<(u16, u8)>) -> Result<(), String> + Send + Sync;
+
 /// Takes a checkpoint, while the host goes on; or says why not.
 pub type TakeCheckpoint = dyn Fn() -> Result<(), String> + Send + Sync;
 
@@ -50,6 +54,8 @@ pub struct Shown {
     /// Says where the log is, and lets an epoch become durable; locked while somebody asks, so that the host
     /// can leave once it was taken away.
     pub log: Mutex<Option<Box<AskLog>>>,
+    /// Asks for partitions on behalf of a host that has joined.
+    pub moves: Mutex<Option<Box<AskMoves>>>,
     /// Takes checkpoints of a host that has joined.
     pub checkpoint: Mutex<Option<Arc<TakeCheckpoint>>>,
     /// Somebody has an order: leave what can be gone on with later.
@@ -173,6 +179,20 @@ fn hear(connection: UnixStream, sender: &Sender<Asked>, shown: &Shown) {
                 Err(why) => Answer::NoPoint { why },
             };
             write(&mut &connection, &point, &[]);
+            continue;
+        }
+        let moved = match order {
+            Order::Move { partition, to } => Some(Some((partition, to))),
+            Order::AskForNone => Some(None),
+            _ => None,
+        };
+        if let Some(moved) = moved {
+            let moves = shown.moves.lock().unwrap_or_else(PoisonError::into_inner);
+            let asked = moves.as_ref().map_or_else(|| Err("it is no member".to_owned()), |ask| ask(moved));
+            drop(moves);
+            let answer =
+                asked.map_or_else(|message| Answer::Failed { message, refused: true }, |()| Answer::Done);
+            write(&mut &connection, &answer, &[]);
             continue;
         }
         let take = shown.checkpoint.lock().unwrap_or_else(PoisonError::into_inner).clone();

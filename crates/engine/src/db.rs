@@ -66,7 +66,6 @@ use liger_pod::plan::Plan;
 pub use liger_pod::plan::PodConfig;
 use liger_pod::selftest::Effort;
 use liger_pod::superblock::{self, FormatOver};
-use liger_pod::watch::Owner;
 
 use crate::catalog::Catalog;
 use crate::log::HostLog;
@@ -83,6 +82,7 @@ mod checkpoint;
 mod error;
 mod eye;
 mod heartbeat;
+mod moves;
 pub mod storage;
 mod watch;
 mod worker_group;
@@ -573,17 +573,12 @@ impl<M: HostMemory> Host<M> {
             drop(eye);
             drop(shipper);
         }
-        let plan = self.group.pod.plan.clone();
         let (engine, cx) = self.group.dismiss();
         if let Some(log) = engine.log() {
             log.drain(&cx, || engine.members(&cx))?;
             log.close(&cx, engine.members(&cx))?;
-            let (plan, me) = (&plan, engine.id());
-            let is_mine = |partition| Owner::load(&cx, plan, partition).is_some_and(|owner| owner.host == me);
-            if !plan.partitions().any(is_mine) {
-                // Nothing is ever loaded from its files; otherwise all logs are kept from its checkpoint on.
-                log.needs_nothing(&cx, me);
-            }
+            // What its images have is needed until other hosts have newer ones.
+            log.note_dead(&cx, engine.id());
         }
         // Last of all, for a log may take longer than a lease; and before the number is another
         // incarnation's.

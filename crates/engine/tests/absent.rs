@@ -81,7 +81,7 @@ fn a_host_that_has_not_joined_keeps_nobody_from_recovery() {
     let directories = opened.data.look_all().expect("all are there");
     // As a successor does while the pod lives, and as everybody does when all are gone.
     let (cx, identity) = (opened.pod.control(), &opened.data.identity());
-    let of_living = Plan::of_living(&cx, &directories, identity, durable, &mut || ());
+    let of_living = Plan::of_living(&cx, &directories, identity, durable, &mut ());
     of_living.expect("the third host holds nobody back");
     drop((first, second));
     let plan = Plan::make(&cx, &directories, identity).expect("nor when the pod is recovered");

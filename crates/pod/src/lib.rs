@@ -20,6 +20,7 @@ mod error;
 pub mod heap;
 pub mod lanes;
 pub mod membership;
+pub mod owner;
 pub mod plan;
 pub mod selftest;
 pub mod superblock;

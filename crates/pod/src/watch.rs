@@ -27,7 +27,8 @@ use liger_fabric::{CutOff, Cx, Fabric, HostId};
 
 use crate::error::PodError;
 use crate::membership::{self, HostState, Slot};
-use crate::plan::{MAX_HOSTS, PartitionId, Plan};
+use crate::owner::Owner;
+use crate::plan::{MAX_HOSTS, Plan};
 
 /// Protocol steps that a mutation test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -469,32 +470,6 @@ pub fn fenced<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> Result<Vec<Slot>, PodError>
         }
     }
     Ok(fenced)
-}
-
-/// A host that owns a partition, in one incarnation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Owner {
-    /// The host.
-    pub host: HostId,
-    /// Its incarnation.
-    pub incarnation: u16,
-}
-
-impl Owner {
-    /// The owner of a partition; none before the host that it was made for has come.
-    pub fn load<F: Fabric>(cx: &Cx<F>, plan: &Plan, partition: PartitionId) -> Option<Self> {
-        let word = cx.load(plan.owner(partition));
-        (word != 0).then_some(Self { host: HostId(word as u8), incarnation: (word >> 8) as u16 })
-    }
-
-    /// Makes this the owner. Only the host itself, of a partition that is nobody's or a dead host's whose
-    /// successor it is.
-    pub fn publish<F: Fabric>(self, cx: &Cx<F>, plan: &Plan, partition: PartitionId) {
-        let seen = cx.load(plan.owner(partition));
-        let word = SET | u64::from(self.host.0) | u64::from(self.incarnation) << 8;
-        let swapped = cx.compare_exchange(plan.owner(partition), seen, word);
-        assert!(swapped.is_ok(), "partition {partition} has two successors: {swapped:x?}, not {seen:x}");
-    }
 }
 
 #[cfg(test)]

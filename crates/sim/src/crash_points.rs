@@ -114,6 +114,7 @@ fn run_on<M: Kept>(run: &CrashRun<'_>) -> CrashResult {
         replay_bytes: 64 << 10,
         follows: None,
         room: survival::Room::Enough,
+        moves: survival::Moving::None,
     };
     let (mut pod, world) = survival::world::start(&shape, script, |plan| {
         let swarm = Adversary::swarm(run.seed);

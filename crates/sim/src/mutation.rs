@@ -159,8 +159,15 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("space.leave-segments", "survival-full-heirs"),
     ("space.marks-beside-checkpoints", "survival-full-disks"),
     ("space.use-reserve", "log-room"),
-    ("takeover.checkpoint-before-return", "survival-short-logs"),
+    ("checkpoint.keep-begin-of-dead", "survival-short-logs"),
+    ("checkpoint.keep-needed-images", "survival-short-logs"),
+    ("takeover.keep-files-of-returned", "survival-short-logs"),
     ("takeover.entangled-together", "survival-full-disks"),
+    ("takeover.claim", "handover-churn"),
+    ("handover.no-checkpoint-under-way", "handover-churn"),
+    ("handover.drain", "handover-deaths"),
+    ("handover.await-logs", "handover-churn"),
+    ("handover.withdraw", "handover-churn"),
     ("takeover.rebuild-after-death", "survival-follow"),
 ];
 

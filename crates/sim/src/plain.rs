@@ -13,6 +13,8 @@
 //! 3. A map's version is that of its last commit, which is above what it was: a record of a dead host changes
 //!    the map if, and only if, it is newer.
 
+mod held;
+
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Deref};
@@ -22,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use liger_engine::instance::{Holder, Instance};
 use liger_engine::log::record::Op;
 use liger_engine::method::{
-    Checked, Dead, Holds, Poll, Reached, RowLocation, Running, Serves, Stores, Transacts, Tries, View,
+    Checked, Dead, Opens, Poll, Reached, RowLocation, Running, Serves, Stores, Transacts, Tries, View,
 };
 use liger_engine::protocol::{Flow, Show, Visitor};
 use liger_engine::recovery::replay::RecoveredRow;
@@ -31,6 +33,10 @@ use liger_engine::{At, Conflict, Key, KeyRange, MethodId, Relation, Row, TableId
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, Latch, SyncAddr};
 use liger_pod::heap::BlockClass;
 use liger_pod::plan::PartitionId;
+
+use held::{HeldMap, Image};
+
+pub use held::PlainHeld;
 
 /// Its number.
 pub const PLAIN: MethodId = MethodId(200);
@@ -45,66 +51,13 @@ const BLOCK: u64 = SECOND - 1;
 /// Which map.
 type Name = (PartitionId, TableId);
 
-/// What a map holds.
-#[derive(Clone, Default)]
-struct Image {
-    version: u64,
-    /// Versions and bytes, by key.
-    rows: BTreeMap<Key, (u64, Vec<u8>)>,
-}
-
-/// A map that a transaction holds.
-struct HeldMap {
-    name: Name,
-    word: u64,
-    image: Image,
-    /// Keys that it has found or made, by the number of their place; of those that it made, their bytes.
-    keys: Vec<Key>,
-    made: BTreeMap<Key, Vec<u8>>,
-    wrote: bool,
-}
-
-impl HeldMap {
-    /// The number of a key, and whether it is new.
-    fn number(&mut self, key: &Key) -> (RowLocation, bool) {
-        let (partition, table) = self.name;
-        let known = self.keys.iter().position(|other| other == key);
-        let number = known.unwrap_or(self.keys.len());
-        if known.is_none() {
-            self.keys.push(*key);
-        }
-        (RowLocation { table, partition, method: PLAIN, number: number as u64 }, known.is_none())
-    }
-
-    /// What there is of a key below this transaction's changes.
-    fn row(&self, key: &Key) -> Option<(u64, Vec<u8>)> {
-        self.made.get(key).map(|bytes| (0, bytes.clone())).or_else(|| self.image.rows.get(key).cloned())
-    }
-}
-
-/// The maps that a transaction holds.
-#[derive(Default)]
-pub struct PlainHeld(Vec<HeldMap>);
-
-impl Holds for PlainHeld {
-    fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    fn memory(&self) -> usize {
-        HALF * self.0.capacity()
-    }
-
-    fn forget_memory(&mut self) {
-        self.0 = Vec::new();
-    }
-}
-
 /// The maps, as one host sees them.
 pub struct Plain {
     instance: Arc<Instance>,
     /// Which transactions of this host hold maps.
     holders: Latch<BTreeMap<Name, Holder>>,
+    /// Maps of partitions that are not in shared memory: they leave this host, or are about to come.
+    kept: Latch<BTreeMap<Name, Image>>,
     /// What could not be restored.
     failed: Latch<Option<RecoveryError>>,
     is_whole: AtomicBool,
@@ -123,8 +76,8 @@ type Txn<'t, 'h, F> = (&'t mut Running<'h, F>, &'t mut PlainHeld);
 impl Plain {
     /// The maps of a host's partitions, made if there are none.
     pub fn new<F: Fabric>(cx: &Cx<F>, instance: Arc<Instance>) -> Self {
-        let (holders, failed, is_whole) = (Latch::default(), Latch::default(), AtomicBool::new(true));
-        let plain = Self { instance, holders, failed, is_whole };
+        let (holders, kept, failed) = (Latch::default(), Latch::default(), Latch::default());
+        let plain = Self { instance, holders, kept, failed, is_whole: AtomicBool::new(true) };
         plain.own_partitions().for_each(|partition| plain.make_maps(cx, partition));
         plain
     }
@@ -137,7 +90,8 @@ impl Plain {
         for name in self.relations().map(|relation| (partition, relation.id)) {
             if cx.load(self.word(name)) == 0 {
                 let block = self.heap().alloc(cx, BlockClass::Scratch, 2 * HALF).expect("room for a map");
-                Self::write(cx, block.offset() | SECOND, &Image::default());
+                let image = self.kept.lock(cx).remove(&name).unwrap_or_default();
+                Self::write(cx, block.offset() | SECOND, &image);
                 cx.fence();
                 cx.store(self.word(name), block.offset());
                 cx.fence();
@@ -478,9 +432,35 @@ impl Serves for Plain {
         then(in_use)
     }
 
-    fn open<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) -> Result<(), RecoveryError> {
+    fn make<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
+        self.kept.lock(cx).retain(|name, _| name.0 != partition);
+    }
+
+    fn open<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, _: Opens) -> Result<(), RecoveryError> {
         self.make_maps(cx, partition);
         Ok(())
+    }
+
+    fn withdraw<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        _: Poll<'_>,
+    ) -> Result<bool, RecoveryError> {
+        for name in self.relations().map(|relation| (partition, relation.id)) {
+            let word = cx.load(self.word(name));
+            if word == 0 {
+                continue;
+            }
+            if word >> 48 != 0 || cx.compare_exchange(self.word(name), word, word | self.me()).is_err() {
+                return Ok(false);
+            }
+            let image = self.read(cx, name, word);
+            self.kept.lock(cx).insert(name, image);
+            cx.store(self.word(name), 0);
+            self.heap().free(cx, BlockClass::Scratch, DataAddr::new(word & BLOCK), 2 * HALF);
+        }
+        Ok(true)
     }
 }
 
@@ -509,7 +489,7 @@ impl Stores for Plain {
             let (name, mut image) = ((partition, relation.id), Image::default());
             let word = cx.load(self.word(name));
             // What is in shared memory is newer than what is stored.
-            if word != 0 && self.owns(partition) {
+            if word == 0 || self.owns(partition) {
                 let mut spans = 0..stored.spans(relation.id);
                 let made = spans.try_for_each(|span| {
                     let put = |row: RecoveredRow<'_>| {
@@ -519,6 +499,10 @@ impl Stores for Plain {
                     };
                     stored.make(cx, self.catalog(), (relation.id, span), put).map(drop)
                 });
+                if word == 0 && made.is_ok() {
+                    self.kept.lock(cx).insert(name, image);
+                    continue;
+                }
                 Self::write(cx, word, &image);
                 cx.fence();
                 // A map that is not whole is nobody's.

@@ -35,7 +35,8 @@ pub mod crash_points;
 pub mod damaged_rows;
 pub mod durable;
 pub mod epochs;
-pub mod heap;
+pub mod handover;
+mod heap;
 pub mod index;
 pub mod index_full;
 pub mod index_kill;
@@ -139,6 +140,7 @@ pub const ALL: &[&[Scenario]] = &[
     unrestored::SCENARIOS,
     durable::SCENARIOS,
     survival::SCENARIOS,
+    handover::SCENARIOS,
     suspicion::SCENARIOS,
     crash_points::SCENARIOS,
 ];

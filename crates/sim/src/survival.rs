@@ -59,6 +59,8 @@ pub struct SurvivalRun {
     pub follows: Option<CrashDomain>,
     /// How much room disks have.
     pub room: Room,
+    /// Which partitions go from one living host to another.
+    pub moves: Moving,
 }
 
 impl SurvivalRun {
@@ -78,7 +80,15 @@ impl SurvivalRun {
         };
         let deaths = (0..deaths).map(death).collect();
         let rows = RowsRun { hosts, keys, transactions, max_verbs: 6_000_000, ..rows };
-        Self { rows, deaths, lease_ns: 400_000, replay_bytes: 64 << 10, follows: None, room: Room::Enough }
+        Self {
+            rows,
+            deaths,
+            lease_ns: 400_000,
+            replay_bytes: 64 << 10,
+            follows: None,
+            room: Room::Enough,
+            moves: Moving::None,
+        }
     }
 
     /// Logs that checkpoints make short all the time, on disks that are full most of the time: a takeover,
@@ -89,6 +99,17 @@ impl SurvivalRun {
         let rows = RowsRun { keys: 6, operations: 2, transactions: 60, mix, budget_rows: 40, ..run.rows };
         Self { rows, replay_bytes: 4 << 10, room: Room::NowAndThen, ..run }
     }
+}
+
+/// Which partitions go from one living host to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moving {
+    /// None.
+    None,
+    /// Hosts that are back ask for those that were made for them.
+    Home,
+    /// Now and then any, to any host.
+    Any,
 }
 
 /// How much room the disks of a run have.
@@ -121,8 +142,10 @@ pub struct SurvivalResult {
     pub returns: u64,
     /// Transactions that were refused because a disk was full.
     pub refused: u64,
-    /// Partitions that were taken over.
+    /// Partitions that came to another host: of dead ones, and of living ones.
     pub taken_over: u64,
+    /// Those of living ones.
+    pub handed_over: u64,
     /// Locks of dead hosts that were resolved, and rows brought to where their last records said.
     pub resolved: (u64, u64),
     /// In the end nobody lived any more: the planned deaths, and those of hosts that were too slow.

@@ -93,7 +93,7 @@ fn a_host_that_stood_still_and_was_given_up_commits_nothing() {
 /// A checkpoint of this epoch that has an image of partition 1, which is host 1's.
 fn checkpoint(begin_epoch: u64) -> Option<Checkpoint> {
     let end = ImageEnd { rows: 1, newest: 1, bytes: 100 };
-    let images = vec![ImageEntry { partition: PartitionId(1), end }];
+    let images = vec![ImageEntry { partition: PartitionId(1), end, checkpoint: 1, begin_epoch }];
     Some(Checkpoint { number: 1, begin_epoch, end_epoch: begin_epoch, images })
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
+use super::rebalance;
 use super::supervise::{Asked, ask};
 use super::up::duration;
 use crate::control::{Answer, Order};
@@ -103,7 +104,7 @@ pub struct Drain {
 }
 
 /// Lets a host leave once its clients are gone: it takes no new ones, and those that are here are told when
-/// they are in no transaction.
+/// they are in no transaction. Its partitions go to the others before.
 pub fn drain(drain: &Drain) -> Result<ExitCode, Failure> {
     let (dir, host) = (drain.of.open()?, drain.of.host);
     let left = let_clients_go(&dir, host, drain.within)?;
@@ -114,6 +115,7 @@ pub fn drain(drain: &Drain) -> Result<ExitCode, Failure> {
              ones: ask again, or let it leave with `liger remove`"
         )));
     }
+    rebalance::empty(&dir, host, drain.within)?;
     remove(&drain.of)
 }
 

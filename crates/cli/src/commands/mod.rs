@@ -7,6 +7,7 @@ pub mod explore;
 pub mod hosts;
 pub mod inspect;
 pub mod probe;
+pub mod rebalance;
 pub mod reproduce;
 pub mod restart;
 pub mod restore;

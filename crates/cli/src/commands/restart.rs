@@ -2,7 +2,7 @@
 //! serve.
 //!
 //! For each host in turn: its clients go (57P01 where they are in no transaction; those that are have some
-//! time to end theirs), it leaves, the others take over what it owns, and the supervisor starts it again, with
+//! time to end theirs), its partitions go to the others, it leaves, and the supervisor starts it again, with
 //! the program that is at its place by then. Only when it takes clients the next one follows.
 //!
 //! Invariants:
@@ -19,6 +19,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::hosts::{leave, let_clients_go};
+use super::rebalance;
 use super::supervise::{Asked, ask_within};
 use super::up::duration;
 use crate::failure::Failure;
@@ -136,6 +137,7 @@ fn restart(dir: &PodDir, host: usize, arguments: &Arguments) -> Result<Restarted
     let process = before.ok_or_else(|| Failure::Broken(format!("host {host} has no process")))?;
     let started = Instant::now();
     let clients_ended = let_clients_go(dir, host, arguments.within)?;
+    rebalance::empty(dir, host, arguments.within)?;
     leave(dir, host)?;
     await_end(&process, host)?;
     let leaving = started.elapsed();

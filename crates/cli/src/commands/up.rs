@@ -24,7 +24,8 @@ use crate::engines::EngineArguments;
 use crate::failure::Failure;
 use crate::interrupt::{Left, register};
 use crate::job::{
-    Backend, Bench, Data, Durable, Holds, Job, SQL_RING_BYTES, Sql, default_cxl_bytes, default_hwcc_bytes,
+    Backend, Bench, Data, Durable, Holds, Job, Rebalance, SQL_RING_BYTES, Sql, default_cxl_bytes,
+    default_hwcc_bytes,
 };
 use crate::memory::{Outlived, check_config};
 use crate::pod::{PodDir, PodFile, Running};
@@ -106,6 +107,10 @@ pub struct PodShape {
     /// process ends, the others hear of it at once
     #[arg(long, default_value = "5s", value_parser = duration)]
     pub lease: Duration,
+    /// Whether a host that has less than its share of the partitions, because it was away or is new, gets
+    /// more from the others by itself, or by `liger rebalance` alone
+    #[arg(long, value_enum, default_value = "auto")]
+    pub rebalance: Rebalance,
     /// When a transaction counts as committed; hosts always keep a log, so "none" is refused
     #[arg(long, value_enum, default_value = "pod")]
     pub durability: Durable,
@@ -254,6 +259,7 @@ impl PodShape {
             lease_ms: self.lease.as_millis() as u64,
             watched: true,
             transaction_bytes: self.transaction_memory,
+            rebalance: self.rebalance,
         };
         check_config(&job.pod_config(), &job.catalog())?;
         let file = PodFile::new(new_memory(&absolute), self.lease.as_millis() as u64, job);

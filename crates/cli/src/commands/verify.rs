@@ -200,9 +200,8 @@ impl Audit {
     /// The newest image of a partition.
     fn start_of(&self, partition: PartitionId) -> Option<Start> {
         let has = |(host, files): (usize, &liger_engine::recovery::HostFiles)| {
-            let checkpoint = files.manifest.checkpoint.as_ref()?;
-            let has = checkpoint.images.iter().any(|image| image.partition == partition);
-            has.then_some(Start { host, begin_epoch: checkpoint.begin_epoch })
+            let image = files.manifest.images().iter().find(|image| image.partition == partition)?;
+            Some(Start { host, begin_epoch: image.begin_epoch })
         };
         self.plan.hosts.iter().enumerate().filter_map(has).max_by_key(|start| start.begin_epoch)
     }
@@ -217,9 +216,7 @@ impl Audit {
             partitions.push(self.part(partition, start.as_ref().map(|start| start.host), mine)?);
         }
         for host in 0..self.directories.len() {
-            let checkpoint = self.plan.hosts[host].manifest.checkpoint.as_ref();
-            let has = checkpoint.is_some_and(|it| it.images.iter().any(|image| image.partition == REPLICAS));
-            if has {
+            if self.plan.hosts[host].has_image(REPLICAS) {
                 partitions.push(self.part(REPLICAS, Some(host), Changes::default())?);
             }
         }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use liger_engine::instance::{Hearer, Hosts, PodEvent, TakeoverStep};
+use liger_engine::instance::{HandOverStep, Hearer, Hosts, PodEvent, TakeoverStep};
 use liger_server::log::{Entry, Level};
 
 use crate::telling::Telling;
@@ -37,6 +37,8 @@ pub(super) fn hearer(telling: &Telling) -> Hearer {
             PodEvent::AllRows { .. } => (Level::Info, "all_rows"),
             PodEvent::TakeoverIsKept { .. } => (Level::Info, "takeover_kept"),
             PodEvent::Released { .. } => (Level::Info, "host_released"),
+            PodEvent::HandOver { step: step @ HandOverStep::Failed(_), .. } => (Level::Warning, step.name()),
+            PodEvent::HandOver { step, .. } => (Level::Info, step.name()),
             PodEvent::CheckpointFails { .. } => (Level::Error, "checkpoint_fails"),
             PodEvent::Damaged { .. } => (Level::Error, "memory_damaged"),
             PodEvent::Log { fault: Some(_) } => (Level::Error, "log_refuses"),
@@ -66,7 +68,7 @@ fn figures(event: &PodEvent) -> Vec<(&'static str, String)> {
         PodEvent::TakeoverReaches { dead, step } => {
             let mut figures = vec![number("dead", &Hosts(dead)), number("step", &step.name())];
             match step {
-                TakeoverStep::LogsChecked { bytes, segments } => {
+                TakeoverStep::LogsRead { bytes, segments } => {
                     figures.extend([number("bytes", bytes), number("segments", segments)]);
                 }
                 TakeoverStep::ImagesOpened { partitions, bytes } => {
@@ -79,7 +81,7 @@ fn figures(event: &PodEvent) -> Vec<(&'static str, String)> {
         PodEvent::TakeoverEnds { dead, partitions, .. } => {
             vec![number("dead", &Hosts(dead)), number("partitions", partitions)]
         }
-        PodEvent::Followed { host, partitions } => {
+        PodEvent::Followed { host, partitions } | PodEvent::HandOver { host, partitions, .. } => {
             vec![number("host", &host.0), number("partitions", partitions)]
         }
         PodEvent::FirstRow { partition } => vec![number("partition", &partition.0)],

@@ -1,15 +1,18 @@
-//! What a host does about its log and its checkpoints for whoever asks while it works, until it leaves.
+//! What a host does about its log, its checkpoints and its partitions for whoever asks while it works, until
+//! it leaves.
 
 use std::sync::{Arc, PoisonError};
 
+use liger_fabric::HostId;
 use liger_fabric::native::HostMemory;
+use liger_pod::plan::PartitionId;
 
 use super::Serving;
 use crate::failure::Failure;
 use crate::orders::Shown;
 
 impl<M: HostMemory> Serving<M> {
-    /// Lets everybody ask where the log is, and order checkpoints.
+    /// Lets everybody ask where the log is, order checkpoints, and have partitions go elsewhere.
     pub(super) fn show_log(&self, shown: &Shown) {
         let watch = self.host.log_watch();
         let ask = move |wanted| match watch.look(wanted) {
@@ -17,6 +20,16 @@ impl<M: HostMemory> Serving<M> {
             Err(failure) => Err(failure.to_string()),
         };
         *shown.log.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(ask));
+        let moves = self.host.partition_moves();
+        let ask = move |moved: Option<(u16, u8)>| match moved {
+            // What cannot be asked for now is asked for again by whoever waits for it.
+            Some((partition, to)) => moves.ask(PartitionId(partition), HostId(to)).map(|_| ()),
+            None => {
+                moves.ask_for_share(false);
+                Ok(())
+            }
+        };
+        *shown.moves.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(ask));
         let handle = self.host.checkpoint_handle().map_err(|error| error.to_string());
         let take = move || match &handle {
             Ok(handle) => handle.take().map_err(|error| error.to_string()),
@@ -28,6 +41,7 @@ impl<M: HostMemory> Serving<M> {
     /// Leaves the pod; nobody may ask any more.
     pub(super) fn leave(self, shown: &Shown) -> Result<(), Failure> {
         *shown.log.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *shown.moves.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *shown.checkpoint.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.host.leave().map_err(|error| Failure::Broken(error.to_string()))
     }

@@ -16,14 +16,13 @@ use super::timeline::Kill;
 use crate::pod::PodDir;
 
 /// A phase's name in reports, and the head of its column.
-pub const PHASES: [(&str, &str); 19] = [
+pub const PHASES: [(&str, &str); 18] = [
     ("accused", "accused"),
     ("cut_off", "cut off"),
     ("locks_resolved", "locks"),
     ("log_closed", "closed"),
     ("takeover_begun", "begun"),
     ("logs_hold", "hold"),
-    ("logs_checked", "checked"),
     ("logs_read", "read"),
     ("images_opened", "images"),
     ("transactions_ended", "ended"),
@@ -39,8 +38,7 @@ pub const PHASES: [(&str, &str); 19] = [
 ];
 
 /// Steps of a takeover that are phases by their names.
-const STEPS: [&str; 6] =
-    ["logs_hold", "logs_checked", "logs_read", "images_opened", "transactions_ended", "rows_joined"];
+const STEPS: [&str; 5] = ["logs_hold", "logs_read", "images_opened", "transactions_ended", "rows_joined"];
 
 /// A line of a diary.
 struct Noted {
@@ -208,8 +206,8 @@ impl<'d> After<'d> {
             successor,
             partitions: ended.and_then(|it| it.number("partitions")),
             log_tail_bytes: self.about("log_closed").next().and_then(|it| it.number("bytes")),
-            log_bytes: step("logs_checked").and_then(|it| it.number("bytes")),
-            log_segments: step("logs_checked").and_then(|it| it.number("segments")),
+            log_bytes: step("logs_read").and_then(|it| it.number("bytes")),
+            log_segments: step("logs_read").and_then(|it| it.number("segments")),
             image_bytes: step("images_opened").and_then(|it| it.number("bytes")),
             ms: ns.into_iter().map(|(name, at_ns)| (name, at_ns.map(ms))).collect(),
             owner_again_ms: owner_again.map(ms),
@@ -296,7 +294,7 @@ mod tests {
 
     #[test]
     fn what_the_diaries_say_is_told_of_each_kill() {
-        let [checked, images, joined] = ["logs_checked", "images_opened", "rows_joined"].map(step);
+        let [read, images, joined] = ["logs_read", "images_opened", "rows_joined"].map(step);
         let lines = [
             (0, 90, "log_closed", DEAD),
             (0, 105, "host_accused", r#","host":"1","ago_us":"2000""#),
@@ -306,12 +304,12 @@ mod tests {
             (2, 108, "locks_resolved", DEAD),
             (0, 107, "log_closed", r#","host":"1","bytes":"2048""#),
             (0, 109, "takeover_begins", r#","dead":"1""#),
-            (0, 110, "takeover_reaches", &checked),
+            (0, 110, "takeover_reaches", &read),
             (0, 111, "takeover_reaches", &images),
             // Of another takeover, which had not ended.
             (0, 110, "all_rows", ""),
             // A death takes it back to the logs.
-            (0, 112, "takeover_reaches", &checked),
+            (0, 112, "takeover_reaches", &read),
             (0, 113, "takeover_reaches", &images),
             (0, 114, "takeover_reaches", &joined),
             (0, 115, "takeover_ends", TAKEN),
@@ -332,7 +330,7 @@ mod tests {
             ("locks_resolved", 8.0),
             ("log_closed", 7.0),
             ("takeover_begun", 9.0),
-            ("logs_checked", 12.0),
+            ("logs_read", 12.0),
             ("images_opened", 13.0),
             ("rows_joined", 14.0),
             ("taken_over", 15.0),

@@ -101,13 +101,12 @@ fn tpcc_goes_on_when_a_host_hangs_or_dies() {
 }
 
 /// Phases that come one after the other after every death.
-const AFTER_A_DEATH: [&str; 8] =
-    ["accused", "cut_off", "log_closed", "takeover_begun", "taken_over", "checkpoint", "released", "member"];
+const AFTER_A_DEATH: [&str; 7] =
+    ["accused", "cut_off", "log_closed", "takeover_begun", "taken_over", "released", "member"];
 /// Those that come if the dead host has partitions.
-const OF_PARTITIONS: [&str; 8] = [
+const OF_PARTITIONS: [&str; 7] = [
     "takeover_begun",
     "logs_hold",
-    "logs_checked",
     "logs_read",
     "images_opened",
     "transactions_ended",
@@ -144,7 +143,10 @@ fn where_the_time_goes_after_each_kill_is_told() {
         come_in_order(of_kill, &OF_PARTITIONS);
         // The owner's word may be seen before the owner says that it is done.
         come_in_order(of_kill, &["rows_joined", "followed"]);
-        come_in_order(of_kill, &["images_opened", "all_rows", "checkpoint"]);
+        // The next death may come before the checkpoint does.
+        if of_kill["ms"]["checkpoint"] != Value::Null {
+            come_in_order(of_kill, &["images_opened", "all_rows", "checkpoint"]);
+        }
         assert!(of_kill["log_segments"].as_u64() > Some(0) && of_kill["log_bytes"].as_u64() > Some(0));
     }
     assert!(phases[0]["partitions"].as_u64() > Some(0), "the first to die has its own: {report}");

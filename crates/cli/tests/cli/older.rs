@@ -83,7 +83,7 @@ fn a_directory_of_a_newer_program_is_refused_and_stays_as_it_is() {
     std::fs::write(&manifest, &bytes).expect("a temporary file");
     refused(
         &mut liger(&format!("recover {dir}")),
-        &["its format is 9, this program reads 2 to 3", "use the program"],
+        &["its format is 9, this program reads 2 to 4", "use the program"],
     );
     assert_eq!(bytes_of(&manifest), bytes);
 }

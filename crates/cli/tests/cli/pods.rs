@@ -247,6 +247,8 @@ fn what_has_failed_comes_back_by_itself() {
         (&status(&dir)["hosts"][1]["state"], &status(&dir)["hosts"][1]["down"]),
         (&"ALIVE".into(), &Value::Null)
     );
+    // Its share comes back to it, when a checkpoint of host 0 has it.
+    wait_for(&dir, 1, "partitions", &Value::from(vec![1]));
     let said = std::fs::read_to_string(format!("{dir}/host-0/said")).expect("a host's diary");
     let noticed = "level=warning event=host_accused what=\"host 1: its process ended, as host 0 noticed\"";
     for line in ["event=host_started host=0", noticed, "event=takeover_begins", "event=takeover_ends"] {
@@ -322,7 +324,8 @@ fn what_is_in_the_way_of_a_takeover_is_told_and_may_go() {
 fn a_host_is_removed_and_its_rows_stay() {
     let folder = Folder::new("removed");
     let dir = folder.file("pod");
-    let up = Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --lease 200ms"));
+    let made = "--tables ledger --hosts 2 --accounts 500 --lease 200ms --rebalance manual";
+    let up = Up::start(&format!("up {dir} {made}"));
     json(&mut liger(&format!("bench ledger --pod {dir} --time 300ms --json")));
     done(&format!("remove {dir} 1"));
     assert_eq!(status(&dir)["hosts"][0]["partitions"], Value::from(vec![0, 1]));
@@ -338,5 +341,38 @@ fn a_host_is_removed_and_its_rows_stay() {
     assert_eq!((&report["consistent"], &report["acknowledged_lost"]), (&true.into(), &0.into()), "{report}");
     // It owns nothing now, and leaves at once.
     assert!(done(&format!("remove {dir} 1")).contains("has left"));
+    up.end();
+}
+
+#[test]
+fn partitions_go_to_other_hosts_while_clients_work() {
+    let folder = Folder::new("moved");
+    let dir = folder.file("pod");
+    let made = "--tables ledger --hosts 2 --partitions 4 --accounts 500 --lease 2s --rebalance manual";
+    let up = Up::start(&format!("up {dir} {made}"));
+    let owned = || [0, 1].map(|host| status(&dir)["hosts"][host]["partitions"].clone());
+    assert_eq!(owned(), [Value::from(vec![0, 2]), Value::from(vec![1, 3])]);
+    let mut clients = liger(&format!("bench ledger --pod {dir} --time 6s --json"));
+    let clients = clients.stdout(Stdio::piped()).spawn().expect("the binary runs");
+    let told = done(&format!("rebalance {dir} --partition 0 --to 1"));
+    assert!(told.contains("host 1: partitions [0, 1, 3]"), "{told}");
+    assert_eq!(owned(), [Value::from(vec![2]), Value::from(vec![0, 1, 3])]);
+    let told = done(&format!("rebalance {dir} --json"));
+    let last: Value = serde_json::from_str(told.lines().last().expect("an object")).expect("an object");
+    assert_eq!((&last["moved"], &last["owned"]["0"]), (&1.into(), &Value::from(vec![2, 3])), "{told}");
+    refused(&mut liger(&format!("rebalance {dir} --partition 9 --to 1")), &["no partition 9", "4"]);
+    refused(&mut liger(&format!("rebalance {dir} --partition 1 --to 2")), &["host 2"]);
+    let report = clients.wait_with_output().expect("our child");
+    let report: Value = serde_json::from_slice(&report.stdout).expect("an object");
+    assert_eq!((&report["consistent"], &report["acknowledged_lost"]), (&true.into(), &0.into()), "{report}");
+    let said = |host| std::fs::read_to_string(format!("{dir}/host-{host}/said")).expect("a host's diary");
+    for event in ["partitions_closed", "partitions_released", "partitions_left", "partitions_arrived"] {
+        assert!(said(0).contains(&format!("event={event}")), "{event}: {}", said(0));
+    }
+    let told = done(&format!("drain {dir} 0"));
+    assert!(told.contains("has left"), "it owned nothing any more: {told}");
+    assert_eq!(status(&dir)["hosts"][1]["partitions"], Value::from(vec![0, 1, 2, 3]));
+    let report = json(&mut liger(&format!("bench ledger --pod {dir} --time 300ms --json")));
+    assert_eq!((&report["consistent"], &report["acknowledged_lost"]), (&true.into(), &0.into()), "{report}");
     up.end();
 }

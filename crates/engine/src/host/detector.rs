@@ -12,6 +12,7 @@ use liger_pod::plan::{PartitionId, Plan};
 use liger_pod::watch::{self, Watch};
 
 use super::Host;
+use super::handover::HandOver;
 use crate::instance::events::PodEvent;
 use crate::log::ship::LogOptions;
 use crate::method::{Logs, Method};
@@ -64,11 +65,15 @@ pub(super) struct FailureDetector {
     /// Incarnations that this host has seen cut off, and those whose locks it has resolved.
     cut_off: BTreeSet<(u8, u16)>,
     resolved: BTreeSet<(u8, u16)>,
-    /// Dead hosts whose partitions this one has taken over, and the epoch at which its own checkpoint must
-    /// begin before they may come back.
-    pub taken_over: Vec<(Slot, u64)>,
-    /// The latest of these epochs of which it was told that a checkpoint has it.
-    pub kept: u64,
+    /// Dead hosts whose partitions this one has taken over, and that may not come back yet.
+    pub taken_over: Vec<Slot>,
+    /// Hosts of which this one has partitions that no checkpoint of its own has, and the epoch in which the
+    /// one has to begin that has them.
+    pub unkept: Option<(Vec<HostId>, u64)>,
+    /// Others wait for a checkpoint of this host.
+    pub urgent: bool,
+    /// Partitions that change hands while their owners live.
+    pub handover: HandOver,
     /// What has failed, and when it is tried again.
     failed: Vec<Failed>,
 }
@@ -108,7 +113,9 @@ impl FailureDetector {
             cut_off,
             resolved,
             taken_over,
-            kept: 0,
+            unkept: None,
+            urgent: false,
+            handover: HandOver::default(),
             failed,
         }
     }
@@ -116,6 +123,12 @@ impl FailureDetector {
     /// This host's incarnation.
     pub fn me(&self) -> Slot {
         self.me
+    }
+
+    /// A checkpoint that begins in this epoch or later has what came from these hosts.
+    pub fn await_keeping(&mut self, from: impl Iterator<Item = HostId>, epoch: u64) {
+        let (hosts, _) = self.unkept.take().unwrap_or_default();
+        self.unkept = Some((hosts.into_iter().chain(from).collect(), epoch));
     }
 
     /// How many deaths this host has resolved.
@@ -132,7 +145,7 @@ impl FailureDetector {
 
 impl<M: Method> Host<M> {
     /// One turn of keeping this host in the pod. Returns how much it did. Long if a dead host's partitions
-    /// are taken over; other hosts are served meanwhile.
+    /// are taken over, or a living one's handed over; other hosts are served meanwhile.
     pub fn keep<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let Some(mut detector) = self.detector.try_lock() else { return 0 };
         let (mut worked, successor_of) = self.look_around(cx, &mut detector);
@@ -140,7 +153,11 @@ impl<M: Method> Host<M> {
             return worked;
         }
         worked += self.take_over_dead(cx, &mut detector, &successor_of);
-        worked + self.release_dead(cx, &mut detector)
+        detector.urgent = false;
+        worked += self.release_dead(cx, &mut detector);
+        worked += self.hand_over(cx, &mut detector);
+        self.waited_for.store(detector.urgent, Ordering::Relaxed);
+        worked
     }
 
     /// After so long the failure detector's next turn is due, unless somebody gives notice of an end
@@ -272,9 +289,7 @@ impl<M: Method> Host<M> {
             }
             worked += 1;
         }
-        if !detector.resolved.is_empty() {
-            worked += self.follow(cx, detector);
-        }
+        worked += self.follow(cx, detector);
         (worked, successor_of)
     }
 

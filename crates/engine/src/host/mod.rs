@@ -9,7 +9,8 @@
 //!
 //! Rooms: `transaction`, `commit`, `session`, `detached`, what runs on it; `service`, mail and housekeeping;
 //! `detector`, hosts that die; `deaths`, what is done about their locks; `ownership`, how a partition changes
-//! hands; `takeover`, how a dead host's partitions do; `engine`, `entries`, what is asked of any engine.
+//! hands; `takeover`, how a dead host's partitions do; `handover`, how a living one's do; `engine`,
+//! `entries`, what is asked of any engine.
 
 mod commit;
 mod deaths;
@@ -17,6 +18,7 @@ mod detached;
 mod detector;
 mod engine;
 mod entries;
+mod handover;
 mod ownership;
 mod recording;
 mod service;
@@ -54,6 +56,8 @@ pub struct Host<M> {
     detector: Latch<FailureDetector>,
     /// Set when the system says that a process has ended, for the failure detector's next turn.
     doubts: AtomicBool,
+    /// This host asks for the partitions that were made for it.
+    asks: AtomicBool,
     /// What the failure detector cannot do at present, and why.
     faults: Latch<Vec<String>>,
 }
@@ -90,6 +94,7 @@ impl<M: Method> Host<M> {
             files: takeover.as_ref().map(|takeover| takeover.files.clone()),
             detector: Latch::new(FailureDetector::new(cx, &instance.plan, slot, takeover)),
             doubts: AtomicBool::new(false),
+            asks: AtomicBool::new(false),
             faults: Latch::default(),
             instance,
             method,
@@ -122,5 +127,9 @@ impl<M: Method> Host<M> {
 pub(crate) fn sabotage_steps() -> impl Iterator<Item = &'static str> {
     let hosts =
         [detector::SABOTAGE_STEPS, commit::SABOTAGE_STEPS, deaths::SABOTAGE_STEPS, takeover::SABOTAGE_STEPS];
-    hosts.into_iter().chain([recording::SABOTAGE_STEPS, dead::SABOTAGE_STEPS]).flatten().copied()
+    hosts
+        .into_iter()
+        .chain([handover::SABOTAGE_STEPS, recording::SABOTAGE_STEPS, dead::SABOTAGE_STEPS])
+        .flatten()
+        .copied()
 }

@@ -13,13 +13,13 @@ use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::membership::{HostState, Slot};
+use liger_pod::owner::Owner;
 use liger_pod::plan::PartitionId;
-use liger_pod::watch::Owner;
 
 use super::Host;
 use super::detector::FailureDetector;
-use crate::instance::events::PodEvent;
-use crate::method::{Method, Pending};
+use crate::instance::events::{HandOverStep, PodEvent};
+use crate::method::{Method, Opens, Pending};
 use crate::recovery::RecoveryError;
 
 impl<M: Method> Host<M> {
@@ -73,7 +73,8 @@ impl<M: Method> Host<M> {
                     "{partition:?} is closed before it has an owner"
                 );
                 self.owners.set_closed(partition, me);
-                me.publish(cx, &self.plan, partition);
+                let is_mine = me.publish(cx, &self.plan, partition);
+                assert!(is_mine, "partition {partition} has two next owners");
             }
             then(in_use)
         })
@@ -85,9 +86,11 @@ impl<M: Method> Host<M> {
     /// If one cannot be: it stays closed, and may be opened later.
     pub(super) fn open_published<F: Fabric>(&self, cx: &Cx<F>, me: Owner) -> Result<usize, RecoveryError> {
         let mut opened = 0;
-        for partition in self.plan.partitions().filter(|p| self.holds(*p) && self.owners.is_closed(*p)) {
+        let has_come =
+            |p: &PartitionId| self.holds(*p) && self.owners.is_closed(*p) && !self.owners.is_given(*p);
+        for partition in self.plan.partitions().filter(has_come) {
             debug_assert_eq!(self.owners.of(partition).host, me.host, "it is this host's in the pod's word");
-            self.method.open(cx, partition)?;
+            self.method.open(cx, partition, Opens::First)?;
             self.owners.set(partition, me);
             debug_assert!(self.owns(partition), "it is this host's, and open");
             for what in [Pending::Asked, Pending::Told] {
@@ -98,7 +101,8 @@ impl<M: Method> Host<M> {
         Ok(opened)
     }
 
-    /// Follows partitions of dead hosts to their next owners, and hosts to their next incarnations.
+    /// Follows partitions of dead hosts to their next owners, those that were handed over too, and hosts to
+    /// their next incarnations.
     pub(super) fn follow<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) -> usize {
         let mut worked = 0;
         for host in self.plan.hosts().filter(|host| self.owners.is_down(*host)) {
@@ -114,8 +118,13 @@ impl<M: Method> Host<M> {
         let (may_follow, mut is_held_up) = (self.transactions.have_ended(detector.round), false);
         let mut followed = BTreeMap::<HostId, usize>::new();
         for partition in self.plan.partitions() {
-            let successor = self.owners.successor(cx, &self.plan, partition);
-            let Some(successor) = successor.filter(|successor| successor.host != self.me) else { continue };
+            let next = self.owners.next(cx, &self.plan, partition);
+            let Some(successor) = next.filter(|successor| successor.host != self.me) else { continue };
+            if !self.owners.is_orphan(partition) {
+                self.follow_handed_over(cx, partition, successor);
+                worked += 1;
+                continue;
+            }
             debug_assert!(!self.holds(partition), "nobody takes over from who lives");
             detector.restless = true;
             is_held_up |= !may_follow;
@@ -132,6 +141,25 @@ impl<M: Method> Host<M> {
             self.announce(&PodEvent::Followed { host, partitions });
         }
         worked
+    }
+
+    /// Follows a partition whose owner has handed it over: nothing of it was held by anybody then, so nothing
+    /// that was asked for there is left undone.
+    fn follow_handed_over<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, next: Owner) {
+        let (before, was_mine) = (self.owner(partition), self.holds(partition));
+        debug_assert!(
+            before != next.host && was_mine == self.owners.is_given(partition),
+            "it was given away"
+        );
+        self.method.has_moved(cx, partition);
+        self.owners.set(partition, next);
+        if was_mine {
+            // Its rows are of no use here any more.
+            self.method.make(cx, partition);
+            self.announce(&PodEvent::HandOver { step: HandOverStep::Left, host: next.host, partitions: 1 });
+        } else {
+            self.announce(&PodEvent::Followed { host: before, partitions: 1 });
+        }
     }
 
     pub(super) fn check_still_here(&self) -> Result<(), RecoveryError> {

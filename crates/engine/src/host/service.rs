@@ -6,7 +6,7 @@
 //! 3. Whoever waits holds no latch.
 
 use liger_fabric::{Cx, Fabric, Work};
-use liger_pod::watch::Owner;
+use liger_pod::owner::Owner;
 
 use super::Host;
 use crate::method::{AnswersMail, Method, Replies};

@@ -10,12 +10,12 @@
 //! How a partition changes hands: ownership.rs.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::membership::{HostState, Slot};
+use liger_pod::owner::{Owner, Ownership};
 use liger_pod::plan::PartitionId;
-use liger_pod::watch::{self, Owner};
+use liger_pod::watch;
 
 use super::Host;
 use super::detector::{FailureDetector, Takeover, Task};
@@ -29,13 +29,11 @@ use crate::recovery::{Rebuilding, RecoveryError};
 pub(super) const SABOTAGE_STEPS: &[&str] = &[
     "takeover.sweep-orphans",
     "takeover.await-logs",
-    "takeover.checkpoint-before-return",
+    "takeover.keep-files-of-returned",
     "takeover.rebuild-after-death",
     "takeover.entangled-together",
+    "takeover.claim",
 ];
-
-/// The epoch of a takeover that no checkpoint has to follow: nothing was the dead host's.
-const NO_CHECKPOINT: u64 = 0;
 
 impl<M: Method> Host<M> {
     /// Takes over from the dead hosts whose successor this one is, if there are any.
@@ -47,7 +45,7 @@ impl<M: Method> Host<M> {
     ) -> usize {
         let Some(takeover) = detector.takeover.clone() else { return 0 };
         debug_assert!(detector.taking.is_empty(), "one takeover at a time");
-        let is_new = |slot: &&Slot| !detector.taken_over.iter().any(|(done, _)| done == *slot);
+        let is_new = |slot: &&Slot| !detector.taken_over.contains(*slot);
         let mut dead: Vec<Slot> = successor_of.iter().filter(is_new).copied().collect();
         if dead.is_empty() {
             return 0;
@@ -63,7 +61,10 @@ impl<M: Method> Host<M> {
         self.announce(&PodEvent::TakeoverEnds { dead: hosts, partitions: detector.taking.len(), failure });
         match taken {
             Ok(epoch) => {
-                detector.taken_over.extend(dead.iter().map(|slot| (*slot, epoch)));
+                detector.taken_over.extend(&dead);
+                if let Some(epoch) = epoch {
+                    detector.await_keeping(dead.iter().map(|slot| slot.host), epoch);
+                }
                 self.forget_failed(cx, detector, (Task::TakeOver, &dead));
             }
             Err(_) if self.is_fenced() => {}
@@ -73,36 +74,29 @@ impl<M: Method> Host<M> {
         1
     }
 
-    /// Lets dead hosts come back whose partitions are safe without their files. What those of a dead
-    /// successor are made from may lie in the files of whoever died before it, until a checkpoint has them
-    /// that begins after the successor was taken over: the latest takeover counts for all, and none goes
-    /// while a successor is left out. A takeover of no partitions waits for no checkpoint of its own.
+    /// Lets dead hosts come back that are taken over and whose locks are resolved. Their files are needed
+    /// until a checkpoint of this host has the partitions, and stay until then, whoever of the two dies
+    /// meanwhile (recovery/checkpointer/needed.rs).
     pub(super) fn release_dead<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) -> usize {
-        let (Some(log), Some(latest)) =
-            (&self.log, detector.taken_over.iter().map(|(_, epoch)| *epoch).max())
-        else {
-            self.waited_for.store(false, Ordering::Relaxed);
-            return 0;
-        };
-        let waits = log.begin_of(cx, self.me) < latest && !cx.sabotaged("takeover.checkpoint-before-return");
-        self.waited_for.store(waits, Ordering::Relaxed);
-        if waits {
-            log.want_checkpoint(cx, latest);
-        }
-        if !waits && detector.kept != latest {
-            detector.kept = latest;
-            let dead = detector.taken_over.iter().map(|(slot, _)| slot.host).collect();
+        let Some(log) = &self.log else { return 0 };
+        let is_kept = |(_, epoch): &mut (Vec<HostId>, u64)| self.checkpointed() >= *epoch;
+        if let Some((dead, _)) = detector.unkept.take_if(is_kept) {
             self.announce(&PodEvent::TakeoverIsKept { dead });
         }
-        if waits || self.is_successor_left_out(cx, detector) {
-            return 0;
+        if let Some((_, epoch)) = detector.unkept {
+            log.want_checkpoint(cx, epoch);
         }
         let before = detector.taken_over.len();
-        detector.taken_over.retain(|(slot, _)| {
+        detector.taken_over.retain(|slot| {
             if watch::is_resolved(cx, &self.plan, *slot) != Ok(true) {
                 return true;
             }
-            log.needs_nothing(cx, slot.host);
+            log.note_dead(cx, slot.host);
+            if cx.sabotaged("takeover.keep-files-of-returned") {
+                log.begin_of_dead(cx, slot.host)
+                    .into_iter()
+                    .for_each(|b| log.end_begin_of_dead(cx, slot.host, b));
+            }
             watch::release(cx, &self.plan, *slot);
             self.announce(&PodEvent::Released { host: slot.host });
             false
@@ -113,35 +107,26 @@ impl<M: Method> Host<M> {
     /// The dead hosts that are neither these nor taken over.
     fn left_out<F: Fabric>(&self, cx: &Cx<F>, detector: &FailureDetector, dead: &[Slot]) -> Vec<Slot> {
         let mut others = watch::fenced(cx, &self.plan).unwrap_or_default();
-        let is_taken_over = |other: &Slot| detector.taken_over.iter().any(|(done, _)| done == other);
-        others.retain(|it| it.state == HostState::Fenced && !dead.contains(it) && !is_taken_over(it));
+        let is_known = |other: &Slot| dead.contains(other) || detector.taken_over.contains(other);
+        others.retain(|other| other.state == HostState::Fenced && !is_known(other));
         others
     }
 
-    /// True if a dead host that is not taken over owns partitions that it had taken over itself.
-    fn is_successor_left_out<F: Fabric>(&self, cx: &Cx<F>, detector: &FailureDetector) -> bool {
-        let others = self.left_out(cx, detector, &[]);
-        let is_taken = |partition: &PartitionId| {
-            let owner = Owner::load(cx, &self.plan, *partition);
-            owner.is_some_and(|owner| owner.host != self.home(*partition))
-        };
-        !others.is_empty() && self.orphans(cx, &others).iter().any(is_taken)
-    }
-
-    /// All of it; returns the epoch from which on this host's checkpoints have the partitions.
+    /// All of it; returns the epoch from which on this host's checkpoints have the partitions, if there are
+    /// any.
     fn take_over<F: Fabric>(
         &self,
         cx: &Cx<F>,
         detector: &mut FailureDetector,
         takeover: &Takeover,
         dead: &[Slot],
-    ) -> Result<u64, RecoveryError> {
+    ) -> Result<Option<u64>, RecoveryError> {
         let log = self.log.as_ref().expect("who takes over keeps a log");
         let reaches = |step| self.announce_step(dead, step);
         let me = Owner { host: self.me, incarnation: detector.me().incarnation };
         // What an earlier try has made this host's already.
         let again = self.open_published(cx, me)? > 0;
-        let orphans = self.orphans(cx, dead);
+        let orphans = self.claim(cx, dead);
         detector.taking = orphans.iter().map(|&partition| (partition, false)).collect();
         if !cx.sabotaged("takeover.sweep-orphans") {
             // Also of those who died before: the last owner may not have lived to resolve their locks.
@@ -169,7 +154,9 @@ impl<M: Method> Host<M> {
         }
         for (partition, attached) in &mut detector.taking {
             // Above the version of anything that was ever removed there.
-            self.method.attach(cx, *partition, first_of(log.clock().now(cx) + 1))?;
+            let first = first_of(log.clock().now(cx) + 1);
+            // Nobody else's death is resolved meanwhile: this partition is joined in part.
+            self.method.attach(cx, *partition, first, &mut || _ = self.attend(cx))?;
             *attached = true;
         }
         reaches(TakeoverStep::RowsJoined);
@@ -190,11 +177,8 @@ impl<M: Method> Host<M> {
         })?;
         self.open_published(cx, me)?;
         debug_assert!(orphans.iter().all(|p| self.owns(*p)), "all are this host's now, and open");
-        if users.is_empty() {
-            return Ok(NO_CHECKPOINT);
-        }
         // A checkpoint that begins in a later epoch than this one began when they were this host's.
-        Ok(log.clock().now(cx) + 1)
+        Ok((!users.is_empty()).then(|| log.clock().now(cx) + 1))
     }
 
     /// Makes partitions anew from images and logs; the bytes of the images.
@@ -223,6 +207,19 @@ impl<M: Method> Host<M> {
         self.announce(&PodEvent::TakeoverReaches { dead, step });
     }
 
+    /// The partitions of dead hosts, which go to no next owner of theirs any more.
+    fn claim<F: Fabric>(&self, cx: &Cx<F>, dead: &[Slot]) -> BTreeSet<PartitionId> {
+        let mut orphans = self.orphans(cx, dead);
+        if !cx.sabotaged("takeover.claim") {
+            orphans.retain(|&partition| {
+                let Some(owner) = Owner::load(cx, &self.plan, partition) else { return true };
+                let said = Ownership::calm(cx, &self.plan, partition, owner);
+                said.is_none_or(|said| is_left(Some(said.owner), self.home(partition), dead))
+            });
+        }
+        orphans
+    }
+
     /// The partitions of dead hosts.
     fn orphans<F: Fabric>(&self, cx: &Cx<F>, dead: &[Slot]) -> BTreeSet<PartitionId> {
         let owned = |partition: &PartitionId| {
@@ -232,14 +229,14 @@ impl<M: Method> Host<M> {
     }
 
     /// What goes on while this host takes over.
-    fn poll<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) {
+    pub(super) fn poll<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) {
         self.look_around(cx, detector);
         self.attend(cx);
     }
 
     /// Ends the epoch, and waits until the logs of all hosts hold it: then they hold every record that
     /// changed a row which was not shared when the host died.
-    fn await_logs<F: Fabric>(
+    pub(super) fn await_logs<F: Fabric>(
         &self,
         cx: &Cx<F>,
         detector: &mut FailureDetector,

@@ -90,6 +90,15 @@ pub enum PodEvent {
         /// The dead.
         host: HostId,
     },
+    /// Partitions go from one living host to another.
+    HandOver {
+        /// How far.
+        step: HandOverStep,
+        /// The other host; this one, where there is none.
+        host: HostId,
+        /// How many.
+        partitions: usize,
+    },
     /// A checkpoint of this host has failed. It is tried again, unless that was for good.
     CheckpointFails {
         /// Why.
@@ -112,15 +121,13 @@ pub enum PodEvent {
 pub enum TakeoverStep {
     /// The logs of all hosts hold what was committed before this host asked.
     LogsHold,
-    /// All logs are read and checked: it is known what is in them.
-    LogsChecked {
+    /// All logs are read and checked, and what they change of the partitions is known.
+    LogsRead {
         /// Bytes of all of them.
         bytes: u64,
         /// Their segments.
         segments: usize,
     },
-    /// They are read once more, for changes of the partitions.
-    LogsRead,
     /// What the partitions are made from is open.
     ImagesOpened {
         /// The partitions.
@@ -139,8 +146,7 @@ impl TakeoverStep {
     pub const fn name(self) -> &'static str {
         match self {
             Self::LogsHold => "logs_hold",
-            Self::LogsChecked { .. } => "logs_checked",
-            Self::LogsRead => "logs_read",
+            Self::LogsRead { .. } => "logs_read",
             Self::ImagesOpened { .. } => "images_opened",
             Self::TransactionsEnded => "transactions_ended",
             Self::RowsJoined => "rows_joined",
@@ -152,15 +158,42 @@ impl fmt::Display for TakeoverStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LogsHold => write!(f, "all logs hold what was committed"),
-            Self::LogsChecked { bytes, segments } => {
-                write!(f, "{segments} segments of logs are checked, {bytes} bytes")
+            Self::LogsRead { bytes, segments } => {
+                write!(f, "{segments} segments of logs are read, {bytes} bytes")
             }
-            Self::LogsRead => write!(f, "the logs are read"),
             Self::ImagesOpened { partitions, bytes } => {
                 write!(f, "images of {partitions} partitions are open, {bytes} bytes")
             }
             Self::TransactionsEnded => write!(f, "transactions have ended that used its partitions"),
             Self::RowsJoined => write!(f, "its partitions are joined with rows in shared memory"),
+        }
+    }
+}
+
+/// How far a hand-over has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HandOverStep {
+    /// This host has closed its partitions, to give them to the other.
+    Closed,
+    /// They are in images and logs, for the other to take.
+    Released,
+    /// They are the other's.
+    Left,
+    /// They are this host's, who had them from the other.
+    Arrived,
+    /// They stay where they are for now, and why.
+    Failed(String),
+}
+
+impl HandOverStep {
+    /// Its name in diaries.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Closed => "partitions_closed",
+            Self::Released => "partitions_released",
+            Self::Left => "partitions_left",
+            Self::Arrived => "partitions_arrived",
+            Self::Failed(_) => "partitions_stay",
         }
     }
 }
@@ -199,7 +232,7 @@ impl fmt::Display for PodEvent {
                 write!(f, "taking over from host {}: {step}", Hosts(dead))
             }
             Self::Followed { host, partitions } => {
-                write!(f, "{partitions} partitions of host {} are looked for at its successor", host.0)
+                write!(f, "{partitions} partitions of host {} are looked for at their next owner", host.0)
             }
             Self::FirstRow { partition } => {
                 write!(f, "the first rows that somebody waited for are there, of partition {partition}")
@@ -209,6 +242,20 @@ impl fmt::Display for PodEvent {
                 write!(f, "a checkpoint has what was taken over from host {}", Hosts(dead))
             }
             Self::Released { host } => write!(f, "host {} may come back", host.0),
+            Self::HandOver { step, host, partitions } => {
+                let host = host.0;
+                match step {
+                    HandOverStep::Closed => write!(f, "{partitions} partitions are closed, for host {host}"),
+                    HandOverStep::Released => write!(f, "host {host} may take {partitions} partitions"),
+                    HandOverStep::Left => write!(f, "{partitions} partitions are host {host}'s now"),
+                    HandOverStep::Arrived => {
+                        write!(f, "{partitions} partitions of host {host} are this host's now")
+                    }
+                    HandOverStep::Failed(why) => {
+                        write!(f, "{partitions} partitions stay, where host {host} has part in it: {why}")
+                    }
+                }
+            }
             Self::Damaged { why } => write!(f, "{why}"),
             Self::CheckpointFails { why } => write!(f, "a checkpoint has failed: {why}"),
             Self::Log { fault: Some(why) } => write!(f, "this host {why}"),

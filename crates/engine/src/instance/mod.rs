@@ -38,7 +38,7 @@ use crate::log::HostLog;
 use crate::log::ship::LogFailure;
 use crate::protocol::mail::Outbox;
 use crate::txn::{Conflict, Ticket, TxnError};
-pub use events::{Hearer, Hosts, PodEvent, TakeoverStep};
+pub use events::{HandOverStep, Hearer, Hosts, PodEvent, TakeoverStep};
 use owners::Owners;
 pub use pool::{Step, WorkerPool, WorkerToken};
 pub use transactions::Holder;
@@ -108,8 +108,12 @@ pub struct Instance {
     pub(crate) responder: Responder,
     /// Set when the pod has ruled that this host is not a member any more.
     fenced: AtomicBool,
-    /// Set while a dead host can come back only when this one has a checkpoint of what it took over.
+    /// Set while another host waits for a checkpoint of this one.
     pub(crate) waited_for: AtomicBool,
+    /// Set while a checkpoint is taken, or begun.
+    pub(crate) checkpointing: AtomicBool,
+    /// Where the last checkpoint begins that counts; 0: none since the host began.
+    pub(crate) checkpointed: AtomicU64,
     pub(crate) hearer: Option<Hearer>,
     /// Why the last checkpoint has failed, if it has.
     checkpoint_failure: Latch<Option<String>>,
@@ -150,6 +154,8 @@ impl Instance {
             responder: Responder::new(plan),
             fenced: AtomicBool::new(false),
             waited_for: AtomicBool::new(false),
+            checkpointing: AtomicBool::new(false),
+            checkpointed: AtomicU64::new(0),
             hearer,
             checkpoint_failure: Latch::default(),
             log_has_fault: AtomicBool::new(false),
@@ -256,7 +262,7 @@ impl Instance {
         self.held_up.taking.load(Ordering::Relaxed) || self.held_up.following.load(Ordering::Relaxed)
     }
 
-    /// True while a dead host can come back only when this one has a checkpoint of what it took over.
+    /// True while another host waits for a checkpoint of this one.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.waited_for.load(Ordering::Relaxed)
     }
@@ -294,6 +300,11 @@ impl Instance {
             self.announce(&PodEvent::CheckpointFails { why: why.clone() });
         }
         *self.checkpoint_failure.lock(cx) = failure;
+    }
+
+    /// The epoch in which this host's last checkpoint begins that counts; 0: none is known yet.
+    pub fn checkpointed(&self) -> u64 {
+        self.checkpointed.load(Ordering::SeqCst)
     }
 
     /// Why the last checkpoint has failed, if it has.

@@ -1,10 +1,10 @@
 //! Which host owns which partition, as this host knows it, and which hosts are dead.
 //!
 //! Invariants:
-//! 1. A partition changes hands only when its owner is dead: then its successor says so in the pod's word,
-//!    and every host follows when it next looks.
+//! 1. A partition changes hands when its owner is dead, or has released it: then its next owner says so in
+//!    the pod's word, and every host follows when it next looks.
 //! 2. A partition of this host is closed while it changes hands here: no transaction begins to use it, as
-//!    somebody else's or as its own.
+//!    somebody else's or as its own. While it is given away other hosts get nothing of it either.
 //! 3. A host is known to be dead before the rows of this host are swept of it, and until it is seen in a new
 //!    incarnation.
 
@@ -12,18 +12,19 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::membership::Slot;
+use liger_pod::owner::Owner;
 use liger_pod::plan::{MAX_HOSTS, PartitionId, Plan};
-use liger_pod::watch::Owner;
 
-/// Set while a partition changes hands here.
+/// Set while a partition changes hands here; both, while this host gives it away.
 const CLOSED: u32 = 1 << 31;
+const GIVEN: u32 = 1 << 30;
 /// The incarnation of an owner that has not come yet.
 const TO_COME: u16 = u16::MAX;
 
 /// What this host knows of owners.
 pub(crate) struct Owners {
     hosts: u8,
-    /// By partition: 0..8 host, 8..24 its incarnation, 31 closed.
+    /// By partition: 0..8 host, 8..24 its incarnation, 30 given away, 31 closed.
     now: Vec<AtomicU32>,
     /// By host: its last incarnation that is known to be dead.
     fenced: [AtomicU32; MAX_HOSTS],
@@ -48,10 +49,13 @@ impl Owners {
         let mine = Owner { host: me.host, incarnation: me.incarnation };
         let owner = |partition: PartitionId| {
             let home = partition.home(hosts);
-            let now = Owner::load(cx, plan, partition);
-            if now.map_or(home, |owner| owner.host) == me.host {
-                mine.publish(cx, plan, partition);
-                return mine;
+            let mut now = Owner::load(cx, plan, partition);
+            while now.map_or(home, |owner| owner.host) == me.host {
+                if mine.publish(cx, plan, partition) {
+                    return mine;
+                }
+                // It had released it before it left, and somebody has come for it.
+                now = Owner::load(cx, plan, partition);
             }
             now.unwrap_or(Owner { host: home, incarnation: TO_COME })
         };
@@ -109,6 +113,24 @@ impl Owners {
         self.now[partition.index()].fetch_or(CLOSED, Ordering::SeqCst);
     }
 
+    /// Closes a partition of this host, which is about to give it away.
+    pub fn give(&self, partition: PartitionId) {
+        debug_assert!(!self.is_closed(partition), "what changes hands is not given away");
+        self.now[partition.index()].fetch_or(CLOSED | GIVEN, Ordering::SeqCst);
+    }
+
+    /// True while this host gives a partition away.
+    #[inline]
+    pub fn is_given(&self, partition: PartitionId) -> bool {
+        self.now[partition.index()].load(Ordering::SeqCst) & GIVEN != 0
+    }
+
+    /// A partition that was closed stays where it is: it is open again.
+    pub fn reopen(&self, partition: PartitionId) {
+        debug_assert!(self.is_closed(partition), "what is open is not opened");
+        self.now[partition.index()].fetch_and(!(CLOSED | GIVEN), Ordering::SeqCst);
+    }
+
     /// Says that this host owns a partition, which stays closed for its own transactions.
     pub fn set_closed(&self, partition: PartitionId, owner: Owner) {
         debug_assert!(self.is_closed(partition), "who takes {partition:?} has closed it");
@@ -119,11 +141,6 @@ impl Owners {
     /// Says who owns a partition, and opens it.
     pub fn set(&self, partition: PartitionId, owner: Owner) {
         debug_assert_ne!(owner.incarnation, TO_COME, "an owner has an incarnation");
-        debug_assert!(
-            self.is_closed(partition) || self.is_orphan(partition),
-            "{partition:?} changes hands, and {:?} has not died",
-            self.of(partition)
-        );
         self.now[partition.index()].store(encode(owner), Ordering::SeqCst);
     }
 
@@ -165,12 +182,13 @@ impl Owners {
         self.down.fetch_and(!(1 << host.0), Ordering::SeqCst);
     }
 
-    /// The new owner of an orphan, if it has one by now.
-    pub fn successor<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, partition: PartitionId) -> Option<Owner> {
-        if !self.is_orphan(partition) || self.is_closed(partition) {
+    /// The new owner of an orphan, or of a partition that its owner has given away, if it has one by now.
+    pub fn next<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, partition: PartitionId) -> Option<Owner> {
+        if self.is_closed(partition) && !self.is_given(partition) {
             return None;
         }
-        let now = Owner::load(cx, plan, partition)?;
-        (now != self.of(partition)).then_some(now)
+        let (known, now) = (self.of(partition), Owner::load(cx, plan, partition)?);
+        let has_gone = self.is_orphan(partition) || known.incarnation != TO_COME && now.host != known.host;
+        (has_gone && now != known).then_some(now)
     }
 }

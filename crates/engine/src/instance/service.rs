@@ -8,7 +8,7 @@ use liger_pod::PodError;
 use liger_pod::bells::{self, Bell, REST_NS};
 use liger_pod::lanes::Addressee;
 use liger_pod::membership::{HostState, Slot};
-use liger_pod::watch::Owner;
+use liger_pod::owner::Owner;
 
 use super::{Instance, MailCounts, count};
 

@@ -323,9 +323,21 @@ impl HostLog {
         self.begins.of(cx, host)
     }
 
-    /// Says that nobody loads anything from the files of a host that is dead, or leaves, any more.
-    pub fn needs_nothing<F: Fabric>(&self, cx: &Cx<F>, host: HostId) {
-        self.begins.end(cx, host);
+    /// `host` is dead, and its partitions are taken over: what its files hold of them is needed until newer
+    /// checkpoints have it.
+    pub(crate) fn note_dead<F: Fabric>(&self, cx: &Cx<F>, host: HostId) {
+        self.begins.note_dead(cx, host);
+    }
+
+    /// Where the checkpoint of a dead host begins, if something may still be loaded from its files.
+    pub(crate) fn begin_of_dead<F: Fabric>(&self, cx: &Cx<F>, host: HostId) -> Option<u64> {
+        self.begins.of_dead(cx, host)
+    }
+
+    /// Says that nothing is loaded from the files of a dead host any more, whose checkpoint begins there;
+    /// without effect if it has come back.
+    pub(crate) fn end_begin_of_dead<F: Fabric>(&self, cx: &Cx<F>, host: HostId, begin: u64) {
+        self.begins.end_dead(cx, host, begin);
     }
 
     /// Says that a checkpoint of this host counts that begins at `epoch`.

@@ -12,12 +12,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use liger_fabric::{Cx, Fabric, HostId};
+use liger_pod::owner::Owner;
 use liger_pod::plan::PartitionId;
-use liger_pod::watch::Owner;
 
 use super::{
-    Checked, Dead, Holds, Pending, Poll, Reached, Replies, RowLocation, Running, Serves, Stores, Transacts,
-    View,
+    Checked, Dead, Holds, Opens, Pending, Poll, Reached, Replies, RowLocation, Running, Serves, Stores,
+    Transacts, View,
 };
 use crate::catalog::{At, Relation};
 use crate::instance::Instance;
@@ -205,9 +205,15 @@ impl<A: Serves, B: Serves> Serves for Both<A, B> {
         Ok(self.0.lies_in(cx, partition, is_theirs)? || self.1.lies_in(cx, partition, is_theirs)?)
     }
 
-    fn attach<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, first: u64) -> Result<(), RecoveryError> {
-        self.0.attach(cx, partition, first)?;
-        self.1.attach(cx, partition, first)
+    fn attach<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        first: u64,
+        poll: Poll<'_>,
+    ) -> Result<(), RecoveryError> {
+        self.0.attach(cx, partition, first, poll)?;
+        self.1.attach(cx, partition, first, poll)
     }
 
     fn reach<F: Fabric>(
@@ -220,9 +226,23 @@ impl<A: Serves, B: Serves> Serves for Both<A, B> {
         self.0.reach(cx, partitions, in_use, &mut |in_use| self.1.reach(cx, partitions, in_use, &mut *then))
     }
 
-    fn open<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) -> Result<(), RecoveryError> {
-        self.0.open(cx, partition)?;
-        self.1.open(cx, partition)
+    fn open<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, opens: Opens) -> Result<(), RecoveryError> {
+        self.0.open(cx, partition, opens)?;
+        self.1.open(cx, partition, opens)
+    }
+
+    fn has_moved<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
+        self.0.has_moved(cx, partition);
+        self.1.has_moved(cx, partition);
+    }
+
+    fn withdraw<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        poll: Poll<'_>,
+    ) -> Result<bool, RecoveryError> {
+        Ok(self.0.withdraw(cx, partition, poll)? & self.1.withdraw(cx, partition, poll)?)
     }
 
     fn tell_again<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, to: Owner, what: Pending) {

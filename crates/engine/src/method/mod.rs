@@ -32,8 +32,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use liger_fabric::{Cx, Fabric, HostId};
+use liger_pod::owner::Owner;
 use liger_pod::plan::PartitionId;
-use liger_pod::watch::Owner;
 
 pub use both::Both;
 pub use dead::{Dead, LastChange, Logs};
@@ -180,6 +180,15 @@ pub trait Transacts: Deref<Target = Instance> + Send + Sync + 'static {
     fn unpark<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut Self::Held));
 }
 
+/// How a partition opens on a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Opens {
+    /// It was another host's before.
+    First,
+    /// It was to be another host's, and stays.
+    Again,
+}
+
 /// What the owner before of a partition may not have done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pending {
@@ -249,13 +258,19 @@ pub trait Serves: Deref<Target = Instance> + Send + Sync + 'static {
         is_theirs: &dyn Fn(Option<(HostId, u16)>) -> bool,
     ) -> Result<bool, RecoveryError>;
 
-    /// Joins a partition that was made from images and logs, and is closed, with what of it is in shared
+    /// Joins a partition that is made from images and logs, and is closed, with what of it is in shared
     /// memory. Whatever was removed from it has a version below `first`.
     ///
     /// # Errors
     /// If what it reads is damaged.
-    fn attach<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, first: u64) -> Result<(), RecoveryError> {
-        let _ = (cx, partition, first);
+    fn attach<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        first: u64,
+        poll: Poll<'_>,
+    ) -> Result<(), RecoveryError> {
+        let _ = (cx, partition, first, poll);
         Ok(())
     }
 
@@ -272,12 +287,34 @@ pub trait Serves: Deref<Target = Instance> + Send + Sync + 'static {
         then: Reached<'_>,
     ) -> Result<(), RecoveryError>;
 
-    /// Finishes what the owner before may have left half made in shared memory: the partition is this host's,
-    /// and about to be opened.
+    /// Finishes what the owner before may have left half made in shared memory, or this host has taken out
+    /// ([`Serves::withdraw`]): the partition is this host's, and about to be opened.
     ///
     /// # Errors
     /// If there is no room, or damage.
-    fn open<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) -> Result<(), RecoveryError>;
+    fn open<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, opens: Opens) -> Result<(), RecoveryError>;
+
+    /// This host gives a partition away, which it keeps closed, and in which it does nothing for others any
+    /// more: takes what it can out of shared memory. True when nothing is left there, so that what is in this
+    /// host's memory is all of it; false while others hold something. [`Serves::open`] makes it usable again
+    /// if it stays after all, [`Serves::make`] forgets it if it does not.
+    ///
+    /// # Errors
+    /// If what it reads is damaged, or there is no room for what it needs.
+    fn withdraw<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        poll: Poll<'_>,
+    ) -> Result<bool, RecoveryError> {
+        let _ = (cx, partition, poll);
+        Ok(true)
+    }
+
+    /// The owner of a partition, which may be this host, has handed it over: nobody held anything of it then.
+    fn has_moved<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
+        let _ = (cx, partition);
+    }
 
     /// A partition has a new owner, which may be this host: tells it what the one before may not have done.
     fn tell_again<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, to: Owner, what: Pending) {

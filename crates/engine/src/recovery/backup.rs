@@ -25,7 +25,7 @@ use liger_fabric::{Cx, Fabric, HostId};
 use super::directory::{Directory, are_in_order, read_whole};
 use super::error::{FileByte, RecoveryError};
 use super::manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST};
-use crate::files::{image_name, segment_name, segment_number};
+use crate::files::{segment_name, segment_number};
 use crate::log::segment::{FrameKind, SEGMENT_HEAD_BYTES, SegmentHead};
 
 /// A file of a pod, as it is to be copied.
@@ -144,17 +144,14 @@ impl Held {
         directory: &Directory,
         manifest: &HostManifest,
     ) -> Result<(), RecoveryError> {
-        if let Some(checkpoint) = &manifest.checkpoint {
-            for image in &checkpoint.images {
-                let name = image_name(checkpoint.number, image.partition);
-                let file = HeldFile::open(cx, directory, name)?;
-                if file.bytes != image.end.bytes {
-                    let at = FileByte::new(file.host, file.name, file.bytes);
-                    let why = format!("the image ends here, and its manifest says {} bytes", image.end.bytes);
-                    return Err(RecoveryError::damaged(at, why));
-                }
-                self.images.push(file);
+        for image in manifest.images() {
+            let file = HeldFile::open(cx, directory, image.file_name())?;
+            if file.bytes != image.end.bytes {
+                let at = FileByte::new(file.host, file.name, file.bytes);
+                let why = format!("the image ends here, and its manifest says {} bytes", image.end.bytes);
+                return Err(RecoveryError::damaged(at, why));
             }
+            self.images.push(file);
         }
         let mut numbers: Vec<u32> = directory.names(cx)?.iter().filter_map(|n| segment_number(n)).collect();
         numbers.retain(|number| *number >= manifest.first_segment);

@@ -24,11 +24,11 @@ use liger_pod::plan::PartitionId;
 
 use super::directory::{Directory, remove_if_there, replace};
 use super::error::RecoveryError;
-use super::image::{BLOCK_BYTES, ImageHead, ImageWriter, REPLICAS};
+use super::image::{BLOCK_BYTES, ImageEnd, ImageWriter, REPLICAS};
 use super::manifest::{Checkpoint, HOST_MANIFEST, HostManifest, ImageEntry};
 use super::recoverable::{CopiedUpTo, CopiesRows};
 use crate::catalog::Relation;
-use crate::files::{image_name, image_numbers};
+use crate::files::image_numbers;
 use crate::instance::Instance;
 use crate::log::HostLog;
 use crate::log::record::epoch_of;
@@ -126,7 +126,7 @@ pub fn take<F: Fabric>(
     epochs: &impl EpochView<F>,
     pace: Pace,
 ) -> Result<HostManifest, RecoveryError> {
-    let mut taking = Taking::begin(cx, host, manifest, epochs, pace);
+    let mut taking = Taking::begin(cx, host, manifest, (Contents::of(host), epochs), pace);
     loop {
         match taking.step(cx, host, directory, manifest, epochs)? {
             Step::Done(next) => return Ok(next),
@@ -157,6 +157,22 @@ enum Stage {
     AwaitEnd,
 }
 
+/// What a checkpoint is to have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Contents {
+    /// The partitions of the host, by number: what of them is in its memory is copied.
+    pub own: Vec<PartitionId>,
+    /// Images of the earlier one that stay in force: others make partitions from them.
+    pub kept: Vec<ImageEntry>,
+}
+
+impl Contents {
+    /// All partitions of a host, and nothing else.
+    pub fn of(host: &Instance) -> Self {
+        Self { own: host.own_partitions().collect(), kept: Vec::new() }
+    }
+}
+
 /// A checkpoint that is being taken. Dropped before its end, it leaves files that nobody names.
 pub struct Taking {
     checkpoint: Checkpoint,
@@ -166,6 +182,7 @@ pub struct Taking {
     left: Vec<PartitionId>,
     image: Option<Image>,
     newest: u64,
+    kept: Vec<ImageEntry>,
 }
 
 impl Taking {
@@ -174,18 +191,20 @@ impl Taking {
         cx: &Cx<F>,
         host: &impl CopiesRows,
         manifest: &HostManifest,
-        epochs: &impl EpochView<F>,
+        (contents, epochs): (Contents, &impl EpochView<F>),
         pace: Pace,
     ) -> Self {
         assert_eq!((host.id(), cx.host()), (manifest.host, manifest.host), "a host's own checkpoint");
         pace.check();
         let begin_epoch = epochs.now(cx);
         let number = manifest.checkpoint.as_ref().map_or(0, |earlier| earlier.number) + 1;
-        let mut left: Vec<PartitionId> = host.own_partitions().chain([REPLICAS]).collect();
+        let Contents { own, kept } = contents;
+        assert!(kept.iter().all(|image| !own.contains(&image.partition)), "what is copied is not kept");
+        let mut left: Vec<PartitionId> = own.into_iter().chain([REPLICAS]).collect();
         assert!(left.is_sorted_by(|a, b| a < b), "each partition once, replicated tables last: {left:?}");
         left.reverse();
         let checkpoint = Checkpoint { number, begin_epoch, end_epoch: 0, images: Vec::new() };
-        Self { checkpoint, pace, stage: Stage::AwaitBegin, left, image: None, newest: 0 }
+        Self { checkpoint, pace, stage: Stage::AwaitBegin, left, image: None, newest: 0, kept }
     }
 
     /// The epoch before which every transaction is in it.
@@ -252,8 +271,9 @@ impl Taking {
             self.checkpoint.images.push(entry);
             self.image = None;
         } else if let Some(partition) = self.left.pop() {
-            let head = self.checkpoint.image_head(manifest, partition);
-            self.image = Some(Image::begin(cx, host, directory, &head, self.pace)?);
+            let Checkpoint { number: checkpoint, begin_epoch, .. } = self.checkpoint;
+            let entry = ImageEntry { partition, end: ImageEnd::default(), checkpoint, begin_epoch };
+            self.image = Some(Image::begin(cx, host, directory, (entry, manifest), self.pace)?);
         } else {
             self.checkpoint.end_epoch = epochs.now(cx).max(epoch_of(self.newest));
             let Checkpoint { begin_epoch, end_epoch, .. } = self.checkpoint;
@@ -274,9 +294,11 @@ impl Taking {
         let earlier = manifest.checkpoint.as_ref().map_or(0, |earlier| earlier.begin_epoch);
         assert!(earlier <= self.checkpoint.begin_epoch, "a begin never falls, and the last one is {earlier}");
         directory.sync_names(cx)?;
+        self.checkpoint.images.append(&mut self.kept);
+        self.checkpoint.images.sort_by_key(|image| image.partition);
         let next = HostManifest { checkpoint: Some(self.checkpoint.clone()), ..manifest.clone() };
         replace(cx, directory, HOST_MANIFEST, &next.encode())?;
-        remove_earlier(cx, directory, self.checkpoint.number)?;
+        remove_earlier(cx, directory, &self.checkpoint)?;
         Ok(next)
     }
 }
@@ -286,10 +308,15 @@ fn is_in_image(relation: &Relation, partition: PartitionId) -> bool {
     relation.replicated == (partition == REPLICAS)
 }
 
-/// Removes the images of checkpoints before `number`.
-fn remove_earlier<F: Fabric>(cx: &Cx<F>, directory: &Directory, number: u64) -> Result<(), RecoveryError> {
+/// Removes the images of earlier checkpoints that are not in force any more.
+fn remove_earlier<F: Fabric>(
+    cx: &Cx<F>,
+    directory: &Directory,
+    now: &Checkpoint,
+) -> Result<(), RecoveryError> {
+    let is_kept = |(of, partition)| now.image_of(partition).is_some_and(|image| image.checkpoint == of);
     for name in directory.names(cx)? {
-        if image_numbers(&name).is_some_and(|(of, _)| of < number) {
+        if image_numbers(&name).is_some_and(|it| it.0 < now.number && !is_kept(it)) {
             directory.remove(cx, &name)?;
         }
     }
@@ -317,7 +344,7 @@ pub(super) fn remove_unfinished<F: Fabric>(
 struct Image {
     output: Output,
     writer: ImageWriter,
-    partition: PartitionId,
+    entry: ImageEntry,
     pace: Pace,
     /// Tables that are not copied to their end, the next one last.
     tables: Vec<TableId>,
@@ -331,20 +358,19 @@ impl Image {
         cx: &Cx<F>,
         host: &impl CopiesRows,
         directory: &Directory,
-        head: &ImageHead,
+        (entry, manifest): (ImageEntry, &HostManifest),
         pace: Pace,
     ) -> Result<Self, RecoveryError> {
-        let ImageHead { checkpoint, partition, .. } = *head;
-        assert_eq!((head.host, directory.host()), (host.id(), host.id()), "a host's own image");
-        let name = image_name(checkpoint, partition);
+        assert_eq!((manifest.host, directory.host()), (host.id(), host.id()), "a host's own image");
+        let (name, head, partition) = (entry.file_name(), entry.head(manifest), entry.partition);
         remove_if_there(cx, directory, &name)?;
         let file = directory.create_for_long_writes(cx, &name)?;
         let relations = host.catalog().relations().iter().rev();
         let tables = relations.filter(|r| is_in_image(r, partition)).map(|r| r.id).collect();
-        let writer = ImageWriter::new(head, pace.block_bytes);
+        let writer = ImageWriter::new(&head, pace.block_bytes);
         let pages = Pages::new(pace.write_bytes);
         let output = Output { file, pages, sync_bytes: pace.sync_bytes, unsynced: 0 };
-        Ok(Self { output, writer, partition, pace, tables, from: None, tries: 0 })
+        Ok(Self { output, writer, entry, pace, tables, from: None, tries: 0 })
     }
 
     /// Copies some rows of the table at hand.
@@ -356,7 +382,7 @@ impl Image {
     ) -> Result<Step, RecoveryError> {
         let table = *self.tables.last().expect("a table is left");
         let relation = &host.catalog().relations()[table.index()];
-        let (writer, partition) = (&mut self.writer, self.partition);
+        let (writer, partition) = (&mut self.writer, self.entry.partition);
         let mut copy = |key: &Key, version: u64, row: &[u8]| writer.row(table, key, version, row);
         let copied = if relation.replicated {
             host.replicas().each(cx, table, |key, version, row| copy(key, version, row.bytes()));
@@ -397,7 +423,7 @@ impl Image {
         let end = self.writer.finish();
         self.output.write(cx, directory, self.writer.take().as_slice())?;
         self.output.finish(cx, directory)?;
-        Ok(ImageEntry { partition: self.partition, end })
+        Ok(ImageEntry { end, ..self.entry })
     }
 }
 

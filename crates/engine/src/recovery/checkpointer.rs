@@ -17,7 +17,8 @@
 //! 4. Nothing happens before the host's partitions are filled ([`Checkpointer::whole`]), and no checkpoint is
 //!    taken before a restart has made all rows: it would lose the rest, and remove what they are made from.
 //! 5. An image goes when there is a newer one of its partition, on whichever host: a restart may have given
-//!    the partition to another host, which makes rows from this image until it has a checkpoint of its own.
+//!    the partition to another host, or a takeover while this one was dead, which makes rows from this image
+//!    until it has a checkpoint of its own (needed.rs).
 //! 6. A turn is short and holds nothing when it is over; the checkpointer is no worker, and serves nobody.
 //! 7. On storage that is full, a checkpoint is how room comes back: it is taken with the space that the log
 //!    keeps for that (log/space.rs), and one that finds no room all the same is tried again after a while,
@@ -28,19 +29,19 @@
 //! Not here: who takes the turns.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric};
-use liger_pod::plan::PartitionId;
 
 use super::checkpoint::{LogEpochs, Step, Taking, remove_unfinished};
-use super::directory::{Directory, read_whole, replace};
+use super::directory::{Directory, replace};
 use super::error::RecoveryError;
-use super::image::REPLICAS;
 use super::manifest::{HOST_MANIFEST, HostManifest};
 use super::recoverable::{Recoverable, RestoreStep};
 use crate::files::segment_name;
 use crate::log::HostLog;
 
+mod needed;
 mod options;
 mod report;
 mod when;
@@ -55,6 +56,8 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "checkpoint.manifest-before-removal",
     "checkpoint.publish-when-it-counts",
     "checkpoint.await-rows",
+    "checkpoint.keep-needed-images",
+    "checkpoint.keep-begin-of-dead",
 ];
 
 /// Checkpoints whose figures are kept.
@@ -133,10 +136,10 @@ impl Checkpointer {
     ) -> Self {
         assert_eq!((directory.host(), cx.host()), (manifest.host, manifest.host), "a host's own files");
         options.check();
-        let begin = begin_of(&manifest);
-        log.publish_begin(cx, begin);
+        let begin = manifest.begin_epoch();
+        log.publish_begin(cx, manifest.needed_epoch());
         // What the next images will have, as far as the files tell.
-        let images = manifest.checkpoint.iter().flat_map(|it| &it.images).map(|image| image.end.bytes);
+        let images = manifest.images().iter().map(|image| image.end.bytes);
         log.note_checkpoint(cx, images.sum::<u64>() + 2 * log.held_bytes(), log.logged_in_pod(cx));
         let counts = CheckpointCounts { last_begin_epoch: begin, ..CheckpointCounts::default() };
         Self {
@@ -235,6 +238,13 @@ impl Checkpointer {
     /// ([`Checkpointer::failure`]), unless it met a checkpoint that was ordered: then whoever ordered it is
     /// told, and unless there was no room.
     pub fn turn<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) -> usize {
+        let worked = self.take_turn(cx, host);
+        host.checkpointed.store(self.manifest.begin_epoch(), Ordering::SeqCst);
+        host.checkpointing.store(self.taking.is_some(), Ordering::SeqCst);
+        worked
+    }
+
+    fn take_turn<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) -> usize {
         if !self.whole || self.failure.is_some() {
             return 0;
         }
@@ -308,7 +318,6 @@ impl Checkpointer {
         let percent = self.options.restore_percent;
         let rest_ns = match step {
             Ok(RestoreStep::Stuck) => RETRY_NS,
-            // A dead host comes back only when this one has a checkpoint.
             _ if host.is_waited_for() || self.is_ordered() => 0,
             _ => took_ns * (100 - percent) / percent,
         };
@@ -335,7 +344,7 @@ impl Checkpointer {
             }
             let log = log_of(host);
             let grown = log.appended_bytes();
-            let is_wanted = self.is_ordered() || log.checkpoint_wanted(cx) > begin_of(&self.manifest);
+            let is_wanted = self.is_ordered() || log.checkpoint_wanted(cx) > self.manifest.begin_epoch();
             let is_idle = grown == self.looked_bytes && !is_wanted && !host.is_waited_for();
             let idle = is_idle && !log.is_full();
             self.looked_bytes = grown;
@@ -351,7 +360,7 @@ impl Checkpointer {
                 let number = self.manifest.checkpoint.as_ref().map_or(0, |it| it.number);
                 remove_unfinished(cx, &self.directory, number)?;
                 let Run { orders, .. } = self.taking.take().expect("one is under way");
-                self.begin(cx, host);
+                self.begin(cx, host)?;
                 self.taking.as_mut().expect("it has begun").orders.extend(orders);
                 return Ok(true);
             }
@@ -378,9 +387,10 @@ impl Checkpointer {
             return Ok(true);
         }
         if !self.orders.waiting.is_empty() {
-            return self.begin_ordered(cx, host);
+            self.begin(cx, host)?;
+            return Ok(true);
         }
-        let begin = begin_of(&self.manifest);
+        let begin = self.manifest.begin_epoch();
         let grown = log.appended_bytes().saturating_sub(self.covered);
         if !log.is_full() {
             self.pauses.end();
@@ -402,68 +412,29 @@ impl Checkpointer {
             log.want(cx, wanted - 1);
             return Ok(false);
         }
-        if !self.may_replace(cx, host)? {
-            return Ok(false);
-        }
         if self.bound.is_tight() {
             // On a small disk segments are short: what the checkpoint makes superfluous can go.
             log.end_segment(cx)?;
         }
-        self.begin(cx, host);
+        self.begin(cx, host)?;
         Ok(true)
     }
 
-    /// Begins a checkpoint that somebody has ordered, as soon as it may.
-    fn begin_ordered<F: Fabric>(
-        &mut self,
-        cx: &Cx<F>,
-        host: &impl Recoverable,
-    ) -> Result<bool, RecoveryError> {
-        if !self.may_replace(cx, host)? {
-            let log = log_of(host);
-            log.want_checkpoint(cx, log.clock().now(cx));
-            return Ok(false);
-        }
-        self.begin(cx, host);
-        Ok(true)
-    }
-
-    /// True if the images that the next checkpoint replaces are not needed: each is of a partition that it
-    /// will have, or that the checkpoint of another host has a newer image of. A host that had taken over a
-    /// partition may not own it any more when the pod has been started again, and the owner begins with this
-    /// host's image: it stays until the owner has one of its own.
-    fn may_replace<F: Fabric>(&self, cx: &Cx<F>, host: &impl Recoverable) -> Result<bool, RecoveryError> {
-        let (Some(files), Some(checkpoint)) = (host.files(), &self.manifest.checkpoint) else {
-            return Ok(true);
-        };
-        let images = checkpoint.images.iter().map(|image| image.partition);
-        let own: Vec<PartitionId> = host.own_partitions().chain([REPLICAS]).collect();
-        let mut left: Vec<PartitionId> = images.filter(|partition| !own.contains(partition)).collect();
-        if left.is_empty() {
-            return Ok(true);
-        }
-        for other in host.hosts().filter(|other| *other != host.id()) {
-            let directory = files.look(other)?;
-            let bytes = read_whole(cx, &directory, HOST_MANIFEST)?;
-            let Some(newer) = HostManifest::decode(other, &bytes)?.checkpoint else { continue };
-            let has =
-                |partition: &PartitionId| newer.images.iter().any(|image| image.partition == *partition);
-            left.retain(|partition| newer.begin_epoch <= checkpoint.begin_epoch || !has(partition));
-        }
-        Ok(left.is_empty())
-    }
-
-    fn begin<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) {
+    fn begin<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) -> Result<(), RecoveryError> {
         assert!(self.taking.is_none() && self.whole, "one checkpoint at a time, of all rows");
+        // Before it looks at what is this host's: who closes a partition to give it away looks at this then.
+        host.checkpointing.store(true, Ordering::SeqCst);
         let log = log_of(host);
+        let contents = needed::contents(cx, host, &self.manifest)?;
         let (appended, logged) = (log.appended_bytes(), log.logged_in_pod(cx));
         let epochs = LogEpochs::of(host).expect("it has a log");
-        let taking = Taking::begin(cx, host, &self.manifest, &epochs, self.options.pace);
+        let taking = Taking::begin(cx, host, &self.manifest, (contents, &epochs), self.options.pace);
         if cx.sabotaged("checkpoint.publish-when-it-counts") {
             log.publish_begin(cx, taking.begin_epoch());
         }
         let orders = std::mem::take(&mut self.orders.waiting);
         self.taking = Some(Run { taking, began_ns: cx.now_ns(), appended, logged, orders });
+        Ok(())
     }
 
     /// The checkpoint under way counts: `next` is in force.
@@ -473,9 +444,10 @@ impl Checkpointer {
         self.orders.answer(orders, &Ok(()));
         assert_eq!(next.first_segment, self.manifest.first_segment, "a checkpoint shortens no log");
         (self.manifest, self.covered) = (next, appended);
-        let begin_epoch = begin_of(&self.manifest);
+        let begin_epoch = self.manifest.begin_epoch();
         let log = log_of(host);
-        log.publish_begin(cx, begin_epoch);
+        log.publish_begin(cx, self.manifest.needed_epoch());
+        needed::end_begins_of_dead(cx, host);
         log.end_cleaning(cx);
         log.note_checkpoint(cx, taking.bytes(), logged);
         if log.is_full() {
@@ -499,7 +471,7 @@ impl Checkpointer {
     /// Removes the segments that no host needs; true if there were any.
     fn shorten<F: Fabric>(&mut self, cx: &Cx<F>, log: &HostLog) -> Result<bool, RecoveryError> {
         let least = match cx.sabotaged("checkpoint.least-begin-of-hosts") {
-            true => begin_of(&self.manifest),
+            true => self.manifest.begin_epoch(),
             false => log.least_begin(cx),
         };
         if log.is_full() {
@@ -538,8 +510,8 @@ impl Checkpointer {
         Ok(!gone.is_empty())
     }
 
-    /// True if the log is close to its bound, a host waits for this checkpoint to come back, or somebody has
-    /// ordered it.
+    /// True if the log is close to its bound, another host waits for this checkpoint, or somebody has ordered
+    /// it.
     fn is_urgent(&self, host: &impl Recoverable) -> bool {
         host.is_waited_for()
             || self.is_ordered()
@@ -562,9 +534,4 @@ impl Run {
 
 fn log_of(host: &impl Recoverable) -> &HostLog {
     host.log().expect("a host with checkpoints has a log")
-}
-
-/// Where the valid checkpoint begins; 0 if there is none.
-fn begin_of(manifest: &HostManifest) -> u64 {
-    manifest.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.begin_epoch)
 }

@@ -158,6 +158,9 @@ pub enum RecoveryError {
     /// The shared index of a dead host's partition is damaged, or there is no memory for it.
     #[error(transparent)]
     Index(#[from] TreeError),
+    /// A partition was to be handed over, and could not be closed for long enough.
+    #[error("open transactions, or rows that other hosts hold, keep its partitions in use")]
+    StaysInUse,
     /// A successor died in the middle: what it had made its own lies in memory of those it was the successor
     /// of.
     #[error("host {} died while it took over what lies there, and cannot be taken over itself yet", host.0)]

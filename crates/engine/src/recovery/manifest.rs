@@ -6,7 +6,8 @@
 //!       64 the words, u64 each
 //!       format 2: the words from 24 on
 //! host   pod, host, layouts, first segment, checkpoint (0: none), begin epoch, end epoch, images,
-//!        then for each image: partition, rows, newest version, bytes
+//!        then for each image: partition, rows, newest version, bytes, checkpoint, begin epoch
+//!        formats 2 and 3: without the last two, which are those of the checkpoint
 //! pod    pod, configuration, layouts, hosts, generation, first epoch, ended,
 //!        then for each generation that ended: number, first epoch, last epoch that counts
 //! ```
@@ -16,7 +17,9 @@
 //!    Whoever reads it sees the old one or the new one.
 //! 2. What a manifest names is on storage before the manifest is.
 //! 3. Epochs of generations do not overlap, so an epoch tells its generation.
-//! 4. Whatever an older format than the oldest, a newer one than this, a feature that is not known, or a
+//! 4. An image stays in force when the next checkpoint has none of its partition, which other hosts may still
+//!    be making from it: it is of an earlier checkpoint then, and begins where that began.
+//! 5. Whatever an older format than the oldest, a newer one than this, a feature that is not known, or a
 //!    reserved word that is used may mean, it is not guessed: such a manifest is refused.
 
 use liger_fabric::HostId;
@@ -24,6 +27,7 @@ use liger_pod::plan::PartitionId;
 
 use super::error::{FileByte, RecoveryError};
 use super::image::{ImageEnd, ImageHead};
+use crate::files::image_name;
 use crate::log::record::{u32_at, u64_at};
 
 /// Name of a host's manifest in its directory.
@@ -36,9 +40,11 @@ pub const FIRST_SEGMENT: u32 = 1;
 
 const HOST_MAGIC: u64 = u64::from_le_bytes(*b"LigrHost");
 const POD_MAGIC: u64 = u64::from_le_bytes(*b"LigerPod");
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// The oldest format that is read. It is written again as [`FORMAT`].
 const OLDEST_FORMAT: u32 = 2;
+/// The first format whose images say of which checkpoint they are.
+const WITH_CHECKPOINTS: u32 = 4;
 /// The features that this program knows.
 const FEATURES: u64 = 0;
 const COVERED: usize = 12;
@@ -59,6 +65,10 @@ pub struct ImageEntry {
     pub partition: PartitionId,
     /// What it holds.
     pub end: ImageEnd,
+    /// The number of the checkpoint that it was made for.
+    pub checkpoint: u64,
+    /// Every transaction of an earlier epoch is in it.
+    pub begin_epoch: u64,
 }
 
 /// A checkpoint of a host.
@@ -70,7 +80,7 @@ pub struct Checkpoint {
     pub begin_epoch: u64,
     /// No transaction of a later epoch is in it: it counts once this epoch is durable.
     pub end_epoch: u64,
-    /// Its images, by partition.
+    /// Its images, and those of earlier ones that are still in force, by partition.
     pub images: Vec<ImageEntry>,
 }
 
@@ -120,20 +130,48 @@ pub struct PodManifest {
 }
 
 impl Checkpoint {
-    /// The head of its image of `partition`.
-    pub fn image_head(&self, manifest: &HostManifest, partition: PartitionId) -> ImageHead {
+    /// Its image of a partition, if it has one.
+    pub fn image_of(&self, partition: PartitionId) -> Option<&ImageEntry> {
+        self.images.iter().find(|image| image.partition == partition)
+    }
+}
+
+impl ImageEntry {
+    /// The head of the image, which is of the host of this manifest.
+    pub fn head(&self, manifest: &HostManifest) -> ImageHead {
         ImageHead {
             pod: manifest.pod,
             layouts: manifest.layouts,
-            checkpoint: self.number,
+            checkpoint: self.checkpoint,
             begin_epoch: self.begin_epoch,
             host: manifest.host,
-            partition,
+            partition: self.partition,
         }
+    }
+
+    /// The name of its file.
+    pub fn file_name(&self) -> String {
+        image_name(self.checkpoint, self.partition)
     }
 }
 
 impl HostManifest {
+    /// The images that are in force.
+    pub fn images(&self) -> &[ImageEntry] {
+        self.checkpoint.as_ref().map_or(&[], |checkpoint| &checkpoint.images)
+    }
+
+    /// Where its checkpoint begins; 0 if there is none.
+    pub fn begin_epoch(&self) -> u64 {
+        self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.begin_epoch)
+    }
+
+    /// The least epoch that has to be applied to any of its images; 0 if there is no checkpoint.
+    pub fn needed_epoch(&self) -> u64 {
+        let begins = self.images().iter().map(|image| image.begin_epoch);
+        begins.min().unwrap_or(u64::MAX).min(self.begin_epoch())
+    }
+
     /// The manifest of a host that has written nothing yet.
     pub fn new(pod: u64, host: HostId, layouts: u64) -> Self {
         Self { pod, host, layouts, first_segment: FIRST_SEGMENT, checkpoint: None }
@@ -146,6 +184,11 @@ impl HostManifest {
             assert!(*number > 0, "number 0 says that there is no checkpoint");
             assert!(begin_epoch <= end_epoch, "a checkpoint from {begin_epoch} to {end_epoch}");
             assert!(images.is_sorted_by(|a, b| a.partition < b.partition), "images are by partition");
+            let is_known = |image: &ImageEntry| match image.checkpoint == *number {
+                true => image.begin_epoch == *begin_epoch,
+                false => image.checkpoint < *number && image.begin_epoch <= *begin_epoch,
+            };
+            assert!(images.iter().all(is_known), "an image is of this checkpoint or an earlier one");
         }
         let none = Checkpoint { number: 0, begin_epoch: 0, end_epoch: 0, images: Vec::new() };
         let checkpoint = self.checkpoint.as_ref().unwrap_or(&none);
@@ -155,6 +198,7 @@ impl HostManifest {
         for image in &checkpoint.images {
             let ImageEnd { rows, newest, bytes } = image.end;
             words.extend([u64::from(image.partition.0), rows, newest, bytes]);
+            words.extend([image.checkpoint, image.begin_epoch]);
         }
         let bytes = seal(HOST_MAGIC, &words);
         debug_assert_eq!(Self::decode(self.host, &bytes).as_ref(), Ok(self), "what is written is read");
@@ -185,7 +229,11 @@ impl HostManifest {
         for _ in 0..count {
             let partition = PartitionId(words.next_as("partition")?);
             let end = ImageEnd { rows: words.next()?, newest: words.next()?, bytes: words.next()? };
-            images.push(ImageEntry { partition, end });
+            let (checkpoint, begin_epoch) = match words.format < WITH_CHECKPOINTS {
+                true => (number, begin_epoch),
+                false => (words.next()?, words.next()?),
+            };
+            images.push(ImageEntry { partition, end, checkpoint, begin_epoch });
         }
         Ok((number != 0).then_some(Checkpoint { number, begin_epoch, end_epoch, images }))
     }
@@ -283,6 +331,7 @@ struct Words<'a> {
     file: &'a str,
     bytes: &'a [u8],
     at: usize,
+    format: u32,
 }
 
 fn open<'a>(magic: u64, host: HostId, file: &'a str, bytes: &'a [u8]) -> Result<Words<'a>, RecoveryError> {
@@ -298,9 +347,10 @@ fn open<'a>(magic: u64, host: HostId, file: &'a str, bytes: &'a [u8]) -> Result<
     if found != computed {
         return damaged(8, format!("its checksum is {found:#010x}, its bytes give {computed:#010x}"));
     }
-    let head = match u32_at(bytes, 12) {
+    let format = u32_at(bytes, 12);
+    let head = match format {
         OLDEST_FORMAT => FILE_HEAD_2,
-        FORMAT => FILE_HEAD,
+        _ if (OLDEST_FORMAT..=FORMAT).contains(&format) => FILE_HEAD,
         found => {
             let (oldest, newest) = (OLDEST_FORMAT, FORMAT);
             return Err(RecoveryError::OtherFormat { at: at(12), found, oldest, newest });
@@ -322,7 +372,7 @@ fn open<'a>(magic: u64, host: HostId, file: &'a str, bytes: &'a [u8]) -> Result<
     if words.checked_mul(8) != Some((bytes.len() - head) as u64) {
         return damaged(16, format!("{words} words in {} bytes", bytes.len()));
     }
-    Ok(Words { host, file, bytes, at: head })
+    Ok(Words { host, file, bytes, at: head, format })
 }
 
 impl Words<'_> {
@@ -353,8 +403,11 @@ mod tests {
     use super::*;
 
     fn host_manifest() -> HostManifest {
-        let entry = |partition| ImageEntry { partition, end: ImageEnd { rows: 5, newest: 6, bytes: 7 } };
-        let images = [1, 3, u16::MAX].map(PartitionId).map(entry).to_vec();
+        let entry = |(partition, checkpoint, begin_epoch)| {
+            let (partition, end) = (PartitionId(partition), ImageEnd { rows: 5, newest: 6, bytes: 7 });
+            ImageEntry { partition, end, checkpoint, begin_epoch }
+        };
+        let images = [(1, 4, 8), (3, 2, 5), (u16::MAX, 4, 8)].map(entry).to_vec();
         let checkpoint = Some(Checkpoint { number: 4, begin_epoch: 8, end_epoch: 9, images });
         HostManifest { pod: 77, host: HostId(1), layouts: 99, first_segment: 12, checkpoint }
     }
@@ -377,16 +430,17 @@ mod tests {
     #[test]
     fn the_bytes_of_manifests_never_change() {
         let host = [
-            "4c696772486f737456f44ad503000000140000000000000000000000000000000000000000000000",
+            "4c696772486f737401e32290040000001a0000000000000000000000000000000000000000000000",
             "0000000000000000000000000000000000000000000000004d000000000000000100000000000000",
             "63000000000000000c00000000000000040000000000000008000000000000000900000000000000",
             "03000000000000000100000000000000050000000000000006000000000000000700000000000000",
-            "0300000000000000050000000000000006000000000000000700000000000000ffff000000000000",
-            "050000000000000006000000000000000700000000000000",
+            "04000000000000000800000000000000030000000000000005000000000000000600000000000000",
+            "070000000000000002000000000000000500000000000000ffff0000000000000500000000000000",
+            "0600000000000000070000000000000004000000000000000800000000000000",
         ]
         .concat();
         let pod = [
-            "4c69676572506f64b6918362030000000d0000000000000000000000000000000000000000000000",
+            "4c69676572506f642483c5dd040000000d0000000000000000000000000000000000000000000000",
             "0000000000000000000000000000000000000000000000004d000000000000005800000000000000",
             "6300000000000000020000000000000003000000000000003d000000000000000200000000000000",
             "01000000000000000100000000000000280000000000000002000000000000003500000000000000",
@@ -398,10 +452,15 @@ mod tests {
         assert_eq!(hex(&pod_manifest().encode()), pod);
     }
 
-    /// A manifest as format 2 had it.
-    fn in_format_2(bytes: &[u8]) -> Vec<u8> {
-        let mut old = [&bytes[..FILE_HEAD_2], &bytes[FILE_HEAD..]].concat();
-        old[12..16].copy_from_slice(&OLDEST_FORMAT.to_le_bytes());
+    /// A manifest as an older format had it: its words, those of images without the last two.
+    fn in_format(format: u32, bytes: &[u8], words_before_images: usize) -> Vec<u8> {
+        let words: Vec<&[u8]> = bytes[FILE_HEAD..].chunks_exact(8).collect();
+        let (before, images) = words.split_at(words_before_images.min(words.len()));
+        let kept: Vec<&[u8]> = images.chunks_exact(6).flat_map(|image| &image[..4]).copied().collect();
+        let head = if format == OLDEST_FORMAT { FILE_HEAD_2 } else { FILE_HEAD };
+        let mut old = [&bytes[..head], &before.concat(), &kept.concat()].concat();
+        old[12..16].copy_from_slice(&format.to_le_bytes());
+        old[16..24].copy_from_slice(&((before.len() + kept.len()) as u64).to_le_bytes());
         sealed(old)
     }
 
@@ -414,9 +473,15 @@ mod tests {
     #[test]
     fn older_manifests_are_read_and_newer_ones_refused() {
         let bytes = host_manifest().encode();
-        assert_eq!(HostManifest::decode(HostId(1), &in_format_2(&bytes)), Ok(host_manifest()));
-        let pod = in_format_2(&pod_manifest().encode());
-        assert_eq!(PodManifest::decode(HostId(0), &pod), Ok(pod_manifest()));
+        let mut of_one_checkpoint = host_manifest();
+        let checkpoint = of_one_checkpoint.checkpoint.as_mut().expect("it has one");
+        checkpoint.images.iter_mut().for_each(|image| (image.checkpoint, image.begin_epoch) = (4, 8));
+        for format in OLDEST_FORMAT..FORMAT {
+            let host = HostManifest::decode(HostId(1), &in_format(format, &bytes, 8));
+            assert_eq!(host.as_ref(), Ok(&of_one_checkpoint), "format {format}");
+            let pod = in_format(format, &pod_manifest().encode(), usize::MAX);
+            assert_eq!(PodManifest::decode(HostId(0), &pod), Ok(pod_manifest()), "format {format}");
+        }
         let refused = |at: usize, value: u64| {
             let mut other = bytes.clone();
             let size = if at == 12 { 4 } else { 8 };
@@ -424,9 +489,9 @@ mod tests {
             HostManifest::decode(HostId(1), &sealed(other)).unwrap_err().to_string()
         };
         let at = |byte, what: &str| format!("host 1, manifest, byte {byte}: {what}");
-        for format in [1, 4] {
+        for format in [1, 5] {
             let why =
-                format!("its format is {format}, this program reads 2 to 3: use the program that wrote it");
+                format!("its format is {format}, this program reads 2 to 4: use the program that wrote it");
             assert_eq!(refused(12, format), at(12, &why));
         }
         let why = "it has features that this program does not know (0x100): use the program that wrote it";

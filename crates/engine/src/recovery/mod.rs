@@ -39,12 +39,12 @@ use crate::catalog::Catalog;
 use crate::files::segment_name;
 use crate::log::scan::{Marks, Scan};
 use crate::log::segment::LogPosition;
-use directory::{Directory, are_in_order, read_whole, replace};
-use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
+use directory::{Directory, are_in_order, replace};
+use manifest::{HOST_MANIFEST, HostManifest, ImageEntry, POD_MANIFEST, PodManifest};
 
 pub use error::{BrokenChain, FileByte, RecoveryError};
 pub use loading::{Loaded, Loading};
-pub use reading::Reading;
+pub use reading::{Reading, ReadsAlong};
 pub(crate) use reading::{read_host_manifest, show_records};
 pub use recoverable::{CopiedUpTo, CopiesRows, Recoverable, RestoreStep, RestoresRows};
 pub use stored::Stored;
@@ -123,8 +123,11 @@ pub struct HostFiles {
 impl HostFiles {
     /// True if its checkpoint has an image of this partition.
     pub fn has_image(&self, partition: PartitionId) -> bool {
-        let checkpoint = self.manifest.checkpoint.as_ref();
-        checkpoint.is_some_and(|c| c.images.iter().any(|image| image.partition == partition))
+        self.image(partition).is_some()
+    }
+
+    fn image(&self, partition: PartitionId) -> Option<&ImageEntry> {
+        self.manifest.images().iter().find(|image| image.partition == partition)
     }
 
     /// True if nothing of the pod's generation counts beyond the last mark of this log: not if it is closed,
@@ -142,7 +145,7 @@ impl HostFiles {
 
     /// The least epoch that has to be applied to its images.
     pub fn begin_epoch(&self) -> u64 {
-        self.manifest.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.begin_epoch)
+        self.manifest.needed_epoch()
     }
 
     /// What is in its log.
@@ -223,7 +226,7 @@ impl Plan {
     }
 
     /// Reads manifests and logs of a pod that lives: what counts are the records up to epoch `upto`, which is
-    /// durable. Logs go on meanwhile; `turn` is called now and then.
+    /// durable. Logs go on meanwhile.
     ///
     /// # Errors
     /// If a file is missing, damaged, or of another pod. A segment that has been removed meanwhile is
@@ -233,21 +236,20 @@ impl Plan {
         directories: &[Directory],
         identity: &Identity,
         upto: u64,
-        turn: &mut impl FnMut(),
+        along: &mut impl ReadsAlong,
     ) -> Result<Self, RecoveryError> {
-        assert!(are_in_order(directories), "the directories of all hosts");
-        let home = &directories[0];
-        let pod = PodManifest::decode(home.host(), &read_whole(cx, home, POD_MANIFEST)?)?;
-        let read = |directory| reading::read_host(cx, directory, identity, &mut *turn);
-        let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        for files in &hosts {
+        // What counts is known before any log is read: images do not go while somebody may want them.
+        let mut plan = Self { durable_epoch: upto, ..Self::of_begun(cx, directories, identity)? };
+        along.begins(&plan);
+        for (files, directory) in plan.hosts.iter_mut().zip(directories) {
+            *files = reading::read_log(cx, directory, files.manifest.clone(), along)?;
             let Marks { last, .. } = files.read().marks;
-            if last < upto && files.holds_back(&pod) {
+            if last < upto && files.holds_back(&plan.pod) {
                 let why = format!("the log ends with a mark of epoch {last}, and epoch {upto} is durable");
                 return Err(RecoveryError::damaged(end_of(files), why));
             }
         }
-        Ok(Self { pod, hosts, durable_epoch: upto })
+        Ok(plan)
     }
 
     /// Bytes of all logs that were read.
@@ -259,13 +261,17 @@ impl Plan {
     /// The host whose checkpoint has the newest image of a partition, if there is one: its owner then. (An
     /// earlier owner's may be left, too.)
     pub fn image_of(&self, partition: PartitionId) -> Option<&HostFiles> {
-        let with_image = self.hosts.iter().filter(|files| files.has_image(partition));
-        with_image.max_by_key(|files| files.begin_epoch())
+        self.newest_image(partition).map(|(files, _)| files)
+    }
+
+    fn newest_image(&self, partition: PartitionId) -> Option<(&HostFiles, &ImageEntry)> {
+        let images = self.hosts.iter().filter_map(|files| Some((files, files.image(partition)?)));
+        images.max_by_key(|(_, image)| image.begin_epoch)
     }
 
     /// The least epoch that has to be applied to a partition's image.
     pub fn begin_of(&self, partition: PartitionId) -> u64 {
-        self.image_of(partition).map_or(0, HostFiles::begin_epoch)
+        self.newest_image(partition).map_or(0, |(_, image)| image.begin_epoch)
     }
 
     /// True if records of this epoch count.

@@ -7,7 +7,7 @@
 //!    that frames are read and what they knew to be on storage before them is not. It was there before they
 //!    were, so whoever reads again finds it.
 
-use liger_fabric::{Cx, Fabric};
+use liger_fabric::{Cx, Fabric, HostId};
 
 use super::directory::{Directory, are_in_order, read_whole};
 use super::error::{FileByte, RecoveryError};
@@ -16,9 +16,32 @@ use super::{HostFiles, Identity, Plan, check_same};
 use crate::files::{segment_name, segment_number};
 use crate::log::record::Record;
 use crate::log::scan::{End, Scan, Scanner};
+use crate::log::segment::LogPosition;
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &["reading.read-again"];
+
+/// Hears of logs while they are read.
+pub trait ReadsAlong {
+    /// Logs are about to be read, from the first one on, also of an earlier try: this counts of them.
+    fn begins(&mut self, plan: &Plan);
+
+    /// An intact record of the log of `host`; each comes once, in the order in which they were written. If
+    /// the reading fails what was shown is good for nothing.
+    fn record(&mut self, host: HostId, record: &Record<'_>, at: LogPosition);
+
+    /// Comes at least once a segment: others may have something to do.
+    fn turn(&mut self);
+}
+
+/// Nobody.
+impl ReadsAlong for () {
+    fn begins(&mut self, _plan: &Plan) {}
+
+    fn record(&mut self, _host: HostId, _record: &Record<'_>, _at: LogPosition) {}
+
+    fn turn(&mut self) {}
+}
 
 /// What was read so far.
 pub struct Reading {
@@ -43,7 +66,10 @@ impl Reading {
         identity: &Identity,
     ) -> Result<Self, RecoveryError> {
         let pod = read_pod(cx, directories, identity)?;
-        let read = |directory| HostReading::begin(cx, directory, identity, &mut || ());
+        let read = |directory| {
+            let manifest = read_host_manifest(cx, directory, identity)?;
+            HostReading::begin(cx, directory, manifest, &mut ())
+        };
         let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { pod, hosts })
     }
@@ -56,7 +82,7 @@ impl Reading {
         assert!(are_in_order(directories), "the directories of all hosts");
         assert_eq!(directories.len(), self.hosts.len(), "one directory a host");
         let mut hosts = self.hosts.iter_mut().zip(directories);
-        hosts.try_for_each(|(host, directory)| host.go_on(cx, directory, &mut || ()))
+        hosts.try_for_each(|(host, directory)| host.go_on(cx, directory, &mut ()))
     }
 
     /// The pod's manifest.
@@ -121,7 +147,7 @@ pub(super) fn look_at_host<F: Fabric>(
     directory: &Directory,
     identity: &Identity,
 ) -> Result<HostFiles, RecoveryError> {
-    let mut reading = HostReading::open(cx, directory, identity)?;
+    let mut reading = HostReading::open(read_host_manifest(cx, directory, identity)?);
     let segments = reading.fresh(cx, directory)?;
     reading.segments = segments;
     reading.check_first(directory)?;
@@ -158,38 +184,34 @@ pub(crate) fn show_records<F: Fabric>(
     }
 }
 
-/// Reads the manifest and the log of one host; `turn` is called now and then.
-pub(super) fn read_host<F: Fabric>(
+/// Reads the log of the host of this manifest, which may go on meanwhile.
+pub(super) fn read_log<F: Fabric>(
     cx: &Cx<F>,
     directory: &Directory,
-    identity: &Identity,
-    turn: &mut impl FnMut(),
+    manifest: HostManifest,
+    along: &mut impl ReadsAlong,
 ) -> Result<HostFiles, RecoveryError> {
-    HostReading::begin(cx, directory, identity, turn).map(HostReading::finish)
+    HostReading::begin(cx, directory, manifest, along).map(HostReading::finish)
 }
 
 impl HostReading {
     fn begin<F: Fabric>(
         cx: &Cx<F>,
         directory: &Directory,
-        identity: &Identity,
-        turn: &mut impl FnMut(),
+        manifest: HostManifest,
+        along: &mut impl ReadsAlong,
     ) -> Result<Self, RecoveryError> {
-        let mut reading = Self::open(cx, directory, identity)?;
-        reading.go_on(cx, directory, turn)?;
+        assert_eq!(directory.host(), manifest.host, "a host's own log");
+        let mut reading = Self::open(manifest);
+        reading.go_on(cx, directory, along)?;
         reading.check_first(directory)?;
         Ok(reading)
     }
 
-    /// Reads the manifest.
-    fn open<F: Fabric>(
-        cx: &Cx<F>,
-        directory: &Directory,
-        identity: &Identity,
-    ) -> Result<Self, RecoveryError> {
-        let manifest = read_host_manifest(cx, directory, identity)?;
-        let scanner = Scanner::new(identity.pod, directory.host());
-        Ok(Self { manifest, segments: Vec::new(), scanner })
+    /// Nothing is read yet.
+    fn open(manifest: HostManifest) -> Self {
+        let scanner = Scanner::new(manifest.pod, manifest.host);
+        Self { manifest, segments: Vec::new(), scanner }
     }
 
     /// A log that has lost segments keeps the one that is being written.
@@ -214,12 +236,12 @@ impl HostReading {
         &mut self,
         cx: &Cx<F>,
         directory: &Directory,
-        turn: &mut impl FnMut(),
+        along: &mut impl ReadsAlong,
     ) -> Result<(), RecoveryError> {
         let fresh = self.fresh(cx, directory)?;
         for &number in &fresh {
-            turn();
-            self.take(cx, directory, number)?;
+            along.turn();
+            self.take(cx, directory, number, along)?;
         }
         self.segments.extend(fresh);
         assert!(self.segments.is_sorted_by(|a, b| a < b), "each segment once: {:?}", self.segments);
@@ -232,18 +254,32 @@ impl HostReading {
         }
     }
 
-    /// Reads a segment, and once more as long as damage is found further behind than before.
+    /// Reads a segment, and once more as long as damage is found further behind than before: what was intact
+    /// then is intact still, and is not shown again.
     fn take<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
         directory: &Directory,
         number: u32,
+        along: &mut impl ReadsAlong,
     ) -> Result<(), RecoveryError> {
         let (before, looks_again) = (self.scanner.clone(), !cx.sabotaged("reading.read-again"));
-        let mut damaged = None;
+        let (mut damaged, mut shown) = (None, 0);
         loop {
             self.scanner = before.clone();
-            self.scanner.segment(number, &read_whole(cx, directory, &segment_name(number))?, |_, _| {});
+            let bytes = read_whole(cx, directory, &segment_name(number))?;
+            let mut records = 0;
+            self.scanner.segment(number, &bytes, |record, at| {
+                records += 1;
+                if records > shown {
+                    along.record(directory.host(), record, at);
+                }
+            });
+            assert!(
+                records >= shown,
+                "{records} records of segment {number}, and {shown} were intact before"
+            );
+            shown = records;
             let found = self.scanner.damaged_at();
             if found <= damaged || !looks_again {
                 return Ok(());

@@ -9,6 +9,7 @@ use liger_pod::plan::PartitionId;
 use super::directory::{Directory, read_whole};
 use super::error::RecoveryError;
 use super::image::REPLICAS;
+use super::manifest::PodManifest;
 use super::replay::{Changes, RecordAt};
 use super::stored::Stored;
 use super::{HostFiles, Plan};
@@ -17,6 +18,7 @@ use crate::files::{image_name, segment_name};
 use crate::log::fragments::{Next, Unfinished};
 use crate::log::record::{Change, Record, epoch_of};
 use crate::log::scan::{Scan, Scanner};
+use crate::log::segment::LogPosition;
 
 /// Protocol steps that a test can leave out.
 pub(super) const SABOTAGE_STEPS: &[&str] = &[
@@ -28,6 +30,124 @@ pub(super) const SABOTAGE_STEPS: &[&str] = &[
 
 /// Changes, by partition.
 pub(super) type Sorted = BTreeMap<PartitionId, Changes>;
+
+/// Takes the records of logs, host by host, and sorts the changes that count and are wanted into partitions.
+pub(super) struct Sorting<W> {
+    pod: PodManifest,
+    durable_epoch: u64,
+    /// By partition: the least epoch that has to be applied to its image.
+    begins: Vec<u64>,
+    wanted: W,
+    /// Of the host whose log is being read.
+    unfinished: (HostId, Unfinished<Sorted>),
+    sorted: Sorted,
+    /// What does not belong where it is.
+    misplaced: Result<(), RecoveryError>,
+}
+
+impl<W: Fn(&Change<'_>) -> bool> Sorting<W> {
+    /// Of the logs of a pod with so many partitions, of which this plan says what counts.
+    pub fn new(plan: &Plan, partitions: u16, wanted: W) -> Self {
+        let begins = (0..partitions).map(|number| plan.begin_of(PartitionId(number))).collect();
+        Self {
+            pod: plan.pod.clone(),
+            durable_epoch: plan.durable_epoch,
+            begins,
+            wanted,
+            unfinished: (HostId(0), Unfinished::default()),
+            sorted: Sorted::new(),
+            misplaced: Ok(()),
+        }
+    }
+
+    /// Takes the next record of the log of `host`.
+    pub fn take<F: Fabric>(&mut self, cx: &Cx<F>, host: HostId, record: &Record<'_>, at: LogPosition) {
+        if self.misplaced.is_ok() {
+            let at = RecordAt { host, segment: at.segment, byte: at.byte };
+            self.misplaced = self.try_take(cx, record, at);
+        }
+    }
+
+    /// The changes of all records.
+    ///
+    /// # Errors
+    /// If a record changes what does not exist, or lacks others that were before it.
+    pub fn finish(self) -> Result<Sorted, RecoveryError> {
+        self.misplaced.map(|()| self.sorted)
+    }
+
+    fn counts(&self, epoch: u64) -> bool {
+        self.pod.counts(epoch, self.durable_epoch)
+    }
+
+    /// Takes the next record of a log: its changes, and those of fragments before it that count now.
+    fn try_take<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        record: &Record<'_>,
+        at: RecordAt,
+    ) -> Result<(), RecoveryError> {
+        if self.unfinished.0 != at.host {
+            self.unfinished = (at.host, Unfinished::default());
+        }
+        let (epoch, mut sorted) = (epoch_of(record.llsn()), std::mem::take(&mut self.sorted));
+        let mut unfinished = std::mem::take(&mut self.unfinished.1);
+        let taken = match unfinished.next(record) {
+            // Whether it counts, and where, the last one says.
+            Next::Waits(Some(_)) if cx.sabotaged("recovery.await-the-last") => {
+                self.sort(record, at, &mut sorted)
+            }
+            Next::Waits(Some(kept)) => self.sort(record, at, kept),
+            Next::Waits(None) => Ok(()),
+            _ if !self.counts(epoch) => Ok(()),
+            Next::Counts => self.sort(record, at, &mut sorted),
+            Next::Ends(kept) => {
+                if !cx.sabotaged("recovery.take-fragments") {
+                    self.end(cx, record.llsn(), kept, &mut sorted);
+                }
+                match cx.sabotaged("recovery.take-last-of-several") {
+                    true => Ok(()),
+                    false => self.sort(record, at, &mut sorted),
+                }
+            }
+            // Whatever they have changed: no image may lack it.
+            Next::LacksFragments if self.begins.iter().any(|begin| epoch >= *begin) => {
+                let why = "records of the same transaction that were before it are missing";
+                Err(RecoveryError::damaged(at.file_byte(), why))
+            }
+            Next::LacksFragments => self.sort(record, at, &mut sorted),
+        };
+        (self.sorted, self.unfinished.1) = (sorted, unfinished);
+        taken
+    }
+
+    /// Adds the changes of fragments whose last record has this version.
+    fn end<F: Fabric>(&self, cx: &Cx<F>, llsn: u64, kept: Sorted, sorted: &mut Sorted) {
+        for (partition, mut changes) in kept {
+            changes.set_version(llsn);
+            if epoch_of(llsn) >= self.begins[partition.index()] || cx.sabotaged("recovery.heed-images") {
+                sorted.entry(partition).or_default().append(changes);
+            }
+        }
+    }
+
+    /// Sorts the changes of a record into partitions: of those of a fragment nobody knows yet whether an
+    /// image has them.
+    fn sort(&self, record: &Record<'_>, at: RecordAt, sorted: &mut Sorted) -> Result<(), RecoveryError> {
+        let (llsn, epoch) = (record.llsn(), epoch_of(record.llsn()));
+        debug_assert!(llsn == 0 || self.counts(epoch), "a record that counts, or may");
+        for change in record.changes() {
+            let Some(begin) = self.begins.get(change.partition.index()) else {
+                let why = format!("a record changes partition {}, which does not exist", change.partition);
+                return Err(RecoveryError::damaged(at.file_byte(), why));
+            };
+            if (llsn == 0 || epoch >= *begin) && (self.wanted)(&change) {
+                sorted.entry(change.partition).or_default().push(&change, llsn, at);
+            }
+        }
+        Ok(())
+    }
+}
 
 /// The files of a pod, as a plan has found them.
 #[derive(Clone, Copy)]
@@ -53,87 +173,14 @@ impl Sources<'_> {
         let (files, directory) = (&self.plan.hosts[log], &self.directories[log]);
         let host = files.manifest.host;
         assert_eq!(host, directory.host(), "a host's files are in its own directory");
-        let mut sorted = Sorted::new();
-        let mut unfinished = Unfinished::<Sorted>::default();
-        let mut misplaced = Ok(());
+        let mut sorting = Sorting::new(self.plan, self.partitions, wanted);
         let mut scanner = Scanner::new(files.manifest.pod, host);
         for &segment in &files.segments {
             turn();
             let bytes = read_whole(cx, directory, &segment_name(segment))?;
-            scanner.segment(segment, &bytes, |record, spot| {
-                let at = RecordAt { host, segment, byte: spot.byte };
-                if misplaced.is_ok() {
-                    misplaced = self.take(cx, record, at, &wanted, (&mut unfinished, &mut sorted));
-                }
-            });
+            scanner.segment(segment, &bytes, |record, at| sorting.take(cx, host, record, at));
         }
-        misplaced?;
-        Ok((scanner.finish(), sorted))
-    }
-
-    /// Takes the next record of a log: its changes, and those of fragments before it that count now.
-    fn take<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        record: &Record<'_>,
-        at: RecordAt,
-        wanted: &impl Fn(&Change<'_>) -> bool,
-        (unfinished, sorted): (&mut Unfinished<Sorted>, &mut Sorted),
-    ) -> Result<(), RecoveryError> {
-        let epoch = epoch_of(record.llsn());
-        match unfinished.next(record) {
-            // Whether it counts, and where, the last one says.
-            Next::Waits(Some(_)) if cx.sabotaged("recovery.await-the-last") => {
-                return self.sort(record, at, wanted, sorted);
-            }
-            Next::Waits(Some(kept)) => return self.sort(record, at, wanted, kept),
-            Next::Waits(None) => return Ok(()),
-            _ if !self.plan.counts(epoch) => return Ok(()),
-            Next::Counts => {}
-            Next::Ends(_) if cx.sabotaged("recovery.take-fragments") => {}
-            Next::Ends(kept) => {
-                for (partition, mut changes) in kept {
-                    changes.set_version(record.llsn());
-                    if epoch >= self.plan.begin_of(partition) || cx.sabotaged("recovery.heed-images") {
-                        sorted.entry(partition).or_default().append(changes);
-                    }
-                }
-                if cx.sabotaged("recovery.take-last-of-several") {
-                    return Ok(());
-                }
-            }
-            Next::LacksFragments => {
-                // Whatever they have changed: no image may lack it.
-                if (0..self.partitions).any(|number| epoch >= self.plan.begin_of(PartitionId(number))) {
-                    let why = "records of the same transaction that were before it are missing";
-                    return Err(RecoveryError::damaged(at.file_byte(), why));
-                }
-            }
-        }
-        self.sort(record, at, wanted, sorted)
-    }
-
-    /// Sorts the changes of a record into partitions: of those of a fragment nobody knows yet whether an
-    /// image has them.
-    fn sort(
-        &self,
-        record: &Record<'_>,
-        at: RecordAt,
-        wanted: &impl Fn(&Change<'_>) -> bool,
-        sorted: &mut Sorted,
-    ) -> Result<(), RecoveryError> {
-        let (llsn, epoch) = (record.llsn(), epoch_of(record.llsn()));
-        debug_assert!(llsn == 0 || self.plan.counts(epoch), "a record that counts, or may");
-        for change in record.changes() {
-            if change.partition.0 >= self.partitions {
-                let why = format!("a record changes partition {}, which does not exist", change.partition);
-                return Err(RecoveryError::damaged(at.file_byte(), why));
-            }
-            if wanted(&change) && (llsn == 0 || epoch >= self.plan.begin_of(change.partition)) {
-                sorted.entry(change.partition).or_default().push(&change, llsn, at);
-            }
-        }
-        Ok(())
+        Ok((scanner.finish(), sorting.finish()?))
     }
 
     /// What one partition is made from; its changes are all here. `home` is the host that the partition was

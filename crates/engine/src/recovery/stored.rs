@@ -19,7 +19,6 @@ use super::image_file::{Block, ImageFile};
 use super::manifest::HostManifest;
 use super::replay::{Changes, RecoveredRow, Replayed, replay};
 use crate::catalog::Catalog;
-use crate::files::image_name;
 use crate::tables::key::Key;
 use crate::txn::TableId;
 
@@ -64,13 +63,13 @@ impl Stored {
         manifest: &HostManifest,
         partition: PartitionId,
     ) -> Result<StoredImage, RecoveryError> {
-        let checkpoint = manifest.checkpoint.as_ref().expect("it has the image");
         assert_eq!(directory.host(), manifest.host, "a host's image is in its own directory");
-        let name = image_name(checkpoint.number, partition);
+        let image = manifest.images().iter().find(|image| image.partition == partition);
+        let entry = image.expect("the host that has an image was looked for");
+        let name = entry.file_name();
         let missing = || RecoveryError::Missing { host: manifest.host, file: name.clone() };
-        let entry = checkpoint.images.iter().find(|e| e.partition == partition).ok_or_else(missing)?;
         let file = directory.open(cx, &name)?.ok_or_else(missing)?;
-        let head = checkpoint.image_head(manifest, partition);
+        let head = entry.head(manifest);
         let mut read = |offset: u64, out: &mut [u8]| directory.read(cx, &file, offset, out);
         let image = ImageFile::open(catalog, &name, &head, &entry.end, &mut read)?;
         Ok(StoredImage { directory: directory.clone(), file, image })

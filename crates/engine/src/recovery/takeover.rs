@@ -6,22 +6,24 @@
 //! 2. Partitions are opened that nobody uses yet. What is not shared is made as after a restart, when
 //!    somebody wants it (row/unrestored.rs): from the images and logs of then, for it has not changed since.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use liger_fabric::{Cx, Fabric};
+use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::plan::PartitionId;
 
 use super::directory::{Directory, PodFiles};
 use super::error::RecoveryError;
 use super::image::REPLICAS;
 use super::loading::load_replicated;
+use super::reading::ReadsAlong;
 use super::recoverable::RestoresRows;
 use super::replay::Changes;
-use super::sources::Sources;
+use super::sources::{Sorted, Sorting, Sources};
 use super::{Identity, Plan};
 use crate::instance::events::TakeoverStep;
-use crate::log::record::Change;
+use crate::log::record::{Change, Record};
+use crate::log::segment::LogPosition;
 
 /// Fills a host's copies of replicated tables from the newest image of them, while the pod goes on. Returns
 /// how many rows there are.
@@ -63,6 +65,44 @@ fn anew<Turn: FnMut(), T>(
     }
 }
 
+/// Bytes of a log that are read between two turns.
+const TURN_BYTES: u64 = 1 << 20;
+
+/// Sorts the changes of logs while they are read and checked, and gives others their turns.
+struct Along<'a, F: Fabric, B, W, T> {
+    cx: &'a Cx<F>,
+    turn: &'a mut T,
+    /// Begins to sort what a plan says that counts.
+    begin: B,
+    sorting: Option<Sorting<W>>,
+    turned_at: LogPosition,
+}
+
+impl<F, B, W, T> ReadsAlong for Along<'_, F, B, W, T>
+where
+    F: Fabric,
+    B: FnMut(&Plan) -> Sorting<W>,
+    W: Fn(&Change<'_>) -> bool,
+    T: FnMut(),
+{
+    fn begins(&mut self, plan: &Plan) {
+        self.sorting = Some((self.begin)(plan));
+    }
+
+    fn record(&mut self, host: HostId, record: &Record<'_>, at: LogPosition) {
+        let sorting = self.sorting.as_mut().expect("it has begun");
+        sorting.take(self.cx, host, record, at);
+        if at.segment != self.turned_at.segment || at.byte >= self.turned_at.byte + TURN_BYTES {
+            self.turned_at = at;
+            self.turn();
+        }
+    }
+
+    fn turn(&mut self) {
+        (self.turn)();
+    }
+}
+
 /// What a successor rebuilds.
 pub(crate) struct Rebuilding<'a, R> {
     pub host: &'a R,
@@ -82,10 +122,9 @@ impl<R: RestoresRows> Rebuilding<'_, R> {
     pub fn run<F: Fabric>(&self, cx: &Cx<F>, mut turn: impl FnMut()) -> Result<u64, RecoveryError> {
         assert!(!self.partitions.contains(&REPLICAS), "each host has its own copies of replicated tables");
         let mut bytes = 0;
-        let directories = (0..self.identity.hosts).map(|host| self.files.look(liger_fabric::HostId(host)));
+        let directories = (0..self.identity.hosts).map(|host| self.files.look(HostId(host)));
         let directories = directories.collect::<Result<Vec<_>, _>>()?;
         let (plan, mut changes) = anew(&mut turn, |turn| self.read(cx, &directories, turn))?;
-        (self.reaches)(TakeoverStep::LogsRead);
         let sources = self.sources(&plan, &directories);
         for &partition in self.partitions {
             let changes = changes.remove(&partition).unwrap_or_default();
@@ -104,19 +143,14 @@ impl<R: RestoresRows> Rebuilding<'_, R> {
         cx: &Cx<F>,
         directories: &[Directory],
         turn: &mut impl FnMut(),
-    ) -> Result<(Plan, BTreeMap<PartitionId, Changes>), RecoveryError> {
-        let plan = Plan::of_living(cx, directories, self.identity, self.upto, &mut *turn)?;
+    ) -> Result<(Plan, Sorted), RecoveryError> {
+        let wanted = |change: &Change<'_>| self.partitions.contains(&change.partition);
+        let begin = |plan: &Plan| Sorting::new(plan, self.host.partition_count(), wanted);
+        let mut along = Along { cx, turn, begin, sorting: None, turned_at: LogPosition::default() };
+        let plan = Plan::of_living(cx, directories, self.identity, self.upto, &mut along)?;
+        let changes = along.sorting.expect("a plan was made").finish()?;
         let (bytes, segments) = (plan.log_bytes(), plan.hosts.iter().map(|it| it.segments.len()).sum());
-        (self.reaches)(TakeoverStep::LogsChecked { bytes, segments });
-        let mut changes = BTreeMap::<PartitionId, Changes>::new();
-        for log in 0..directories.len() {
-            turn();
-            let wanted = |change: &Change<'_>| self.partitions.contains(&change.partition);
-            let (_, sorted) = self.sources(&plan, directories).read_log(cx, log, wanted, &mut *turn)?;
-            for (partition, of) in sorted {
-                changes.entry(partition).or_default().append(of);
-            }
-        }
+        (self.reaches)(TakeoverStep::LogsRead { bytes, segments });
         Ok((plan, changes))
     }
 

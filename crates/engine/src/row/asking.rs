@@ -13,7 +13,7 @@
 use liger_fabric::{Cx, Fabric};
 use liger_pod::PodError;
 use liger_pod::bells::{AWAKE_SPINS, Bell};
-use liger_pod::watch::Owner;
+use liger_pod::owner::Owner;
 
 use super::message::{Action, Answer, Message};
 use super::rows::Rows;
@@ -208,7 +208,9 @@ impl<F: Fabric> Work<'_, '_, F> {
             }
             place.close(n);
             drop(place);
-            if let (Action::Create(key), false) = (action, matches!(error, TxnError::Fenced)) {
+            // Who had handed the partition over before it ended has made nothing that is still there.
+            let is_its = host.owners.of(partition) == owner || host.owners.is_orphan(partition);
+            if let (Action::Create(key), false, true) = (action, matches!(error, TxnError::Fenced), is_its) {
                 // It may have made the row before it died.
                 host.note_unanswered(cx, table, partition, *key);
             }

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric};
 use liger_pod::membership::Slot;
-use liger_pod::watch::Owner;
+use liger_pod::owner::Owner;
 
 use super::message::Message;
 use super::policy::{Coherence, MoveOut, MoveOutWhen, Steps};

@@ -18,8 +18,8 @@ use std::ops::Bound;
 
 use liger_fabric::{Cx, Fabric, LatchGuard};
 use liger_pod::heap::TupleAddr;
+use liger_pod::owner::Owner;
 use liger_pod::plan::PartitionId;
-use liger_pod::watch::Owner;
 
 use super::message::{Message, Removal};
 use super::remote::{Entry, LEAVING, Shard};
@@ -67,6 +67,11 @@ impl Leaving {
     /// All rows of this name are gone.
     pub fn remove(&mut self, name: &Name) {
         self.rows.remove(name);
+    }
+
+    /// All rows of this partition are gone: its owner has handed it over.
+    pub fn forget(&mut self, partition: PartitionId) {
+        self.rows.retain(|name, _| name.partition != partition);
     }
 
     /// The row that was given away and was here is gone.

@@ -47,6 +47,7 @@ pub mod shared;
 mod stores;
 mod takeover;
 mod unrestored;
+mod withdraw;
 mod work;
 
 use crate::host::{self, Host};

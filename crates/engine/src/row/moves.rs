@@ -110,7 +110,15 @@ impl Rows {
         key: &Key,
         at: TupleAddr,
     ) -> Result<(), TreeError> {
-        let added = part.index.insert(cx, &self.tree_env(), key.words(), at.raw())?;
+        let insert = |part: &mut TablePart| part.index.insert(cx, &self.tree_env(), key.words(), at.raw());
+        let added = match insert(part) {
+            // There was no room for it when the partition came here.
+            Err(TreeError::NotFormatted { .. }) => {
+                part.index.create(cx, &self.tree_env())?;
+                insert(part)?
+            }
+            inserted => inserted?,
+        };
         assert!(added, "a row that is not shared is not in the shared index");
         Ok(())
     }
@@ -209,7 +217,7 @@ impl Rows {
         let removed = part.tree.remove_between(key.words());
         debug_assert_eq!(removed.map(|(_, removed, _)| removed), Some(row));
         part.rows.free(row);
-        debug_assert!(part.tree.get(key.words()).is_none(), "a row that is gone is not found");
+        part.note_removed(key);
         if part.is_restored_below(key) && part.is_restored_above(key) {
             // The model's costs were fitted with a search of the tree here.
             cx.spend(Work::IndexNode, part.height());
@@ -218,7 +226,8 @@ impl Rows {
         }
     }
 
-    /// Does what another host asks of a partition of this one.
+    /// Does what another host asks of a partition of this one. Whether it is this host's, and open, is seen
+    /// under the latch of the table's share: it may have been closed to be given away.
     pub(super) fn grant<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -266,6 +275,9 @@ impl Rows {
             Ok(latched) => latched,
             Err(error) => return Answer::Failed(error.into()),
         };
+        if !self.owns(partition) {
+            return Answer::Conflict;
+        }
         let part = &mut *latched;
         let Some(row) = part.find(cx, key) else { return Answer::Absent };
         match self.share_row(cx, part, (partition, table), key, row) {
@@ -309,6 +321,9 @@ impl Rows {
             }
             latched = self.part(cx, (partition, table));
         }
+        if !self.owns(partition) {
+            return Answer::Conflict;
+        }
         let part = &mut *latched;
         if let Err(error) = self.retract_stale(cx, part) {
             return Answer::Failed(error.into());
@@ -349,8 +364,9 @@ impl Rows {
             Ok(latched) => latched,
             Err(error) => return Answer::Failed(error.into()),
         };
-        // Under the latch: who sweeps this partition of a dead host's locks has fenced it before.
-        if self.owners.is_fenced(from, incarnation) {
+        // Under the latch: who sweeps this partition of a dead host's locks has fenced it before, and who
+        // gives the partition away has closed it.
+        if self.owners.is_fenced(from, incarnation) || !self.owns(partition) {
             return Answer::Conflict;
         }
         let part = &mut *latched;

@@ -111,7 +111,7 @@ pub struct Moves {
     pub locks_resolved: AtomicU64,
     /// Rows of dead hosts' transactions that were finished from their logs.
     pub rows_redone: AtomicU64,
-    /// Partitions of dead hosts that were taken over.
+    /// Partitions of other hosts that came to this one.
     pub taken_over: AtomicU64,
     /// Looks at blocks of shared rows, whether they are as they were written.
     pub rows_scrubbed: AtomicU64,
@@ -119,6 +119,8 @@ pub struct Moves {
     pub rows_damaged: AtomicU64,
     /// Those of them that were written anew from the owner's copy.
     pub rows_healed: AtomicU64,
+    /// Partitions of this host that went to others.
+    pub handed_over: AtomicU64,
 }
 
 /// The rows of one host.

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use liger_fabric::{Cx, Fabric, HostId};
+use liger_pod::owner::Owner;
 use liger_pod::plan::PartitionId;
-use liger_pod::watch::Owner;
 
 use super::message::{Answer, Message};
 use super::rows::{Rows, is_rows};
 use crate::instance::count;
-use crate::method::{Dead, Pending, Poll, Reached, Replies, Serves};
+use crate::method::{Dead, Opens, Pending, Poll, Reached, Replies, Serves};
 use crate::recovery::RecoveryError;
 
 impl Serves for Rows {
@@ -21,7 +21,7 @@ impl Serves for Rows {
                 if !self.catalog.relation(table).is_ok_and(is_rows) {
                     return false;
                 }
-                let answer = match self.holds(partition) {
+                let answer = match self.owns(partition) {
                     true => self.grant(cx, (from.host, from.incarnation), table, partition, &action),
                     // The sender will hear who owns it.
                     false => Answer::Conflict,
@@ -80,8 +80,14 @@ impl Serves for Rows {
         Ok(self.has_memory_of(cx, partition, is_theirs)?)
     }
 
-    fn attach<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, first: u64) -> Result<(), RecoveryError> {
-        self.attach_shared(cx, partition, first)
+    fn attach<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        first: u64,
+        poll: Poll<'_>,
+    ) -> Result<(), RecoveryError> {
+        self.attach_shared(cx, partition, first, poll)
     }
 
     fn reach<F: Fabric>(
@@ -102,12 +108,29 @@ impl Serves for Rows {
         then(in_use)
     }
 
-    fn open<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) -> Result<(), RecoveryError> {
+    fn open<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, opens: Opens) -> Result<(), RecoveryError> {
         debug_assert!(self.holds(partition) && self.owners.is_closed(partition), "it is about to open");
         self.finish_indexes(cx, partition)?;
-        self.expect_first(cx, partition);
-        count(&self.moves.taken_over, 1);
+        if opens == Opens::First {
+            self.expect_first(cx, partition);
+            count(&self.moves.taken_over, 1);
+        }
         Ok(())
+    }
+
+    fn withdraw<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        poll: Poll<'_>,
+    ) -> Result<bool, RecoveryError> {
+        Ok(self.withdraw_shared(cx, partition, poll)?)
+    }
+
+    fn has_moved<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
+        count(&self.moves.handed_over, u64::from(self.holds(partition)));
+        self.leaving.lock(cx).forget(partition);
+        self.expect_none(cx, partition);
     }
 
     fn tell_again<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, to: Owner, what: Pending) {

@@ -1,9 +1,10 @@
-//! A partition that comes to this host: its rows that were made from images and logs are joined with those in
-//! shared memory, and its shared index is finished (docs/protocols/takeover.md).
+//! A partition that comes to this host: its rows in shared memory are joined with what the others will be
+//! made from, and its shared index is finished (docs/protocols/takeover.md).
 //!
 //! Invariants:
 //! 1. A row that is in the shared index with a live word is what its block says; every other row is what the
-//!    logs say.
+//!    logs say. So joining makes no row from images and logs, and who makes them later leaves out those that
+//!    are joined, or were (unrestored.rs).
 //! 2. All of it may be done again, by this host or by its successor.
 
 use std::collections::BTreeSet;
@@ -19,20 +20,22 @@ use super::policy::SharedRow;
 use super::rows::Rows;
 use crate::catalog::At;
 use crate::instance::count;
+use crate::method::Poll;
 use crate::recovery::RecoveryError;
 use crate::tables::key::Key;
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["takeover.versions-above-removed", "takeover.restore-shared"];
+pub const SABOTAGE_STEPS: &[&str] = &["takeover.versions-above-removed"];
 
 impl Rows {
-    /// Joins the rows of a partition that was rebuilt with those in shared memory.
-    /// Whatever was removed from it has a version below `first`.
+    /// Joins the rows in shared memory with a partition of which nothing is made yet. Whatever was removed
+    /// from it has a version below `first`; `poll` is called between some rows and the next ones.
     pub(super) fn attach_shared<F: Fabric>(
         &self,
         cx: &Cx<F>,
         partition: PartitionId,
         first: u64,
+        poll: Poll<'_>,
     ) -> Result<(), RecoveryError> {
         debug_assert!(self.owners.is_closed(partition), "nobody uses it before all of it is here");
         let removed = first - 1;
@@ -45,11 +48,6 @@ impl Rows {
             let mut from = Some(Key::zero(relation.key_words));
             while let Some(key) = from {
                 let (found, next) = self.batch(cx, &index, &key)?;
-                if !cx.sabotaged("takeover.restore-shared") {
-                    // What is in shared memory is newer than what would be made of it later.
-                    let place = (partition, relation.id);
-                    found.iter().try_for_each(|(key, _)| self.restore_key(cx, place, key))?;
-                }
                 let mut latched = self.part(cx, (partition, relation.id));
                 let part = &mut *latched;
                 for (key, at) in found {
@@ -60,13 +58,14 @@ impl Rows {
                         continue;
                     }
                     let row = row_of(part, &key, at)?;
-                    let known = part.address(row);
-                    debug_assert!(known.is_none_or(|known| known == at), "a row is in one place");
+                    debug_assert_eq!(part.address(row), None, "a row is in one place");
                     part.rows.set_shared(row, at.raw());
                     let shared = SharedRow { partition, table: relation.id, row, at };
                     self.move_out.lock(cx).moved_in(shared);
                     count(&self.moves.shared_rows, 1);
                 }
+                drop(latched);
+                poll();
                 from = next;
             }
         }
@@ -74,7 +73,7 @@ impl Rows {
     }
 
     /// Takes entries of dead words out of a partition's shared indexes, and makes those that their owner did
-    /// not come to make.
+    /// not come to make, or took away. One that there is no room for is made when a row moves in.
     pub(super) fn finish_indexes<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -85,7 +84,7 @@ impl Rows {
             // What cannot go now goes before the next row moves.
             let _ = self.retract_stale(cx, &mut part);
             match part.index.create(cx, &self.tree_env()) {
-                Err(TreeError::Exists { .. }) | Ok(()) => {}
+                Err(TreeError::Exists { .. } | TreeError::OutOfMemory(_)) | Ok(()) => {}
                 Err(failed) => return Err(failed),
             }
         }
@@ -148,18 +147,14 @@ impl Rows {
     }
 }
 
-/// The row of a shared key: the one that was rebuilt, or a new one, whose block has the bytes.
+/// A row for a shared key, whose block has the bytes.
 fn row_of(part: &mut TablePart, key: &Key, at: TupleAddr) -> Result<RowId, TreeError> {
     if *key == sentinel_key(part.key_words) {
         return Ok(part.sentinel);
     }
-    if let Some(row) = part.tree.get(key.words()) {
-        debug_assert!(part.is_unheld(row), "nobody here has used it yet");
-        return Ok(row);
-    }
     let full = TreeError::Damaged { offset: at.block().offset(), what: "more rows than a partition has" };
     let row = part.rows.alloc().ok_or(full)?;
-    part.tree.insert(key.words(), row).expect("it was not there");
+    part.tree.insert(key.words(), row).expect("an index has a key once, and no row is made yet");
     // Its block says which, to whoever holds the row; another host may hold it now.
     part.rows.set_version(row, 0);
     Ok(row)

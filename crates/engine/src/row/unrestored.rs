@@ -12,8 +12,10 @@
 //! ```
 //!
 //! Invariants:
-//! 1. The tree has no key of an unrestored span. So a key that is found is what it is, and a restored span
-//!    never becomes unrestored again: rows that were deleted after it was made do not come back.
+//! 1. Of an unrestored span the tree has only rows that were in shared memory when the partition came here
+//!    (takeover.rs). They are newer than what is made of their keys, and it is remembered which of them were
+//!    removed: so a key that is found is what it is, and rows that were deleted do not come back. A restored
+//!    span never becomes unrestored again.
 //! 2. Neighbours are neighbours only if no unrestored span lies between them. Absent keys, gaps and ranges
 //!    are locked, rows are created, and neighbour bits are set, only where that is so.
 //! 3. No latch is held while files are read. Several workers may make the same span; the first one puts it.
@@ -39,7 +41,13 @@ use crate::tables::key::Key;
 use crate::txn::{TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["restore.neighbours", "restore.ranges", "restore.put-only-if-missing"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "restore.neighbours",
+    "restore.ranges",
+    "restore.put-only-if-missing",
+    "restore.leave-what-is-shared",
+    "restore.leave-what-was-removed",
+];
 
 /// What a table's share of a partition lacks.
 pub struct Unrestored {
@@ -48,6 +56,8 @@ pub struct Unrestored {
     /// By span.
     is_missing: Vec<bool>,
     left: usize,
+    /// Keys whose rows were removed while their spans were unrestored.
+    removed: BTreeSet<Key>,
 }
 
 /// A span that somebody wants.
@@ -90,7 +100,8 @@ pub struct Restored {
 impl Unrestored {
     fn new(stored: &Arc<Stored>, table: TableId) -> Self {
         let left = stored.spans(table);
-        Self { stored: Arc::clone(stored), table, is_missing: vec![true; left], left }
+        let removed = BTreeSet::new();
+        Self { stored: Arc::clone(stored), table, is_missing: vec![true; left], left, removed }
     }
 
     /// The first unrestored span from one to another.
@@ -149,15 +160,42 @@ impl TablePart {
     /// The span to make before anything is decided by `key` or its absence.
     fn wanted_for<F: Fabric>(&self, cx: &Cx<F>, key: &Key) -> Option<Wanted> {
         let unrestored = self.unrestored.as_ref()?;
+        if self.tree.get(key.words()).is_some() {
+            return None;
+        }
         let own = unrestored.span_of(key);
         if unrestored.is_missing[own] {
             return Some(unrestored.wanted(own));
         }
-        if self.tree.get(key.words()).is_some() || cx.sabotaged("restore.neighbours") {
+        if cx.sabotaged("restore.neighbours") {
             return None;
         }
         let (low, high) = self.keys_around(key);
         self.unrestored_between(low.as_ref(), high.as_ref()).map(|span| unrestored.wanted(span))
+    }
+
+    /// The span of a key, if it is missing.
+    fn missing_span_of(&self, key: &Key) -> Option<Wanted> {
+        let unrestored = self.unrestored.as_ref()?;
+        let own = unrestored.span_of(key);
+        unrestored.is_missing[own].then(|| unrestored.wanted(own))
+    }
+
+    /// A row with this key has been removed: it is not to be made from what was there before.
+    pub fn note_removed(&mut self, key: &Key) {
+        debug_assert!(self.tree.get(key.words()).is_none(), "it is gone");
+        let Some(unrestored) = &mut self.unrestored else { return };
+        if unrestored.is_missing[unrestored.span_of(key)] {
+            unrestored.removed.insert(*key);
+        }
+    }
+
+    /// True if what is made of this key of an unrestored span is older than what became of its row here.
+    fn is_outdated<F: Fabric>(&self, cx: &Cx<F>, key: &Key) -> bool {
+        let was_removed = self.unrestored.as_ref().is_some_and(|it| it.removed.contains(key));
+        let is_shared = self.tree.get(key.words()).is_some();
+        is_shared && !cx.sabotaged("restore.leave-what-is-shared")
+            || was_removed && !cx.sabotaged("restore.leave-what-was-removed")
     }
 
     /// The first key from `low` (`None`: the least one) to `high` (`None`: the end) whose row may be missing
@@ -256,7 +294,8 @@ impl Rows {
         }
     }
 
-    /// Makes what an unrestored table's share may have at `key`, and between it and the rows around it.
+    /// Makes the span that a key belongs to, also if the key itself is here: for who goes through a range,
+    /// and looks then what else is missing.
     ///
     /// # Errors
     /// If rows cannot be made.
@@ -266,7 +305,11 @@ impl Rows {
         place: (PartitionId, TableId),
         key: &Key,
     ) -> Result<(), TxnError> {
-        self.restore_around(cx, place, key).map(drop)
+        loop {
+            let Some(wanted) = self.part(cx, place).missing_span_of(key) else { return Ok(()) };
+            self.make_span(cx, place, &wanted).map_err(|why| why.of_rows(place.1))?;
+            self.tell_of_first(cx, place.0);
+        }
     }
 
     /// A partition that was taken over is about to open: the first rows that somebody waits for are told of.
@@ -274,6 +317,11 @@ impl Rows {
         debug_assert!(self.holds(partition), "it is this host's, or about to be");
         self.restoring.expected.lock(cx).insert(partition);
         self.restoring.is_expecting.store(true, Ordering::Release);
+    }
+
+    /// Nobody is to hear of rows of this partition: it is another host's.
+    pub(super) fn expect_none<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
+        self.restoring.expected.lock(cx).remove(&partition);
     }
 
     /// Somebody waited for rows of this partition, and they are there.
@@ -321,7 +369,9 @@ impl Rows {
         }
         let relation = &self.catalog.relations()[table.index()];
         for ((key, version), row) in rows.iter().zip(bytes.chunks_exact(relation.row_len)) {
-            add(&mut part, relation, key, *version, row)?;
+            if !part.is_outdated(cx, key) {
+                add(&mut part, relation, key, *version, row)?;
+            }
         }
         let Some(unrestored) = &mut part.unrestored else { return Ok(()) };
         debug_assert!(unrestored.left > 0, "a span that is unrestored counts");

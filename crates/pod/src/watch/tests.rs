@@ -1,6 +1,7 @@
 //! Accusations, and how patient a watch is.
 
 use super::*;
+use crate::plan::PartitionId;
 use crate::plan::PodConfig;
 use crate::testing::TestPod;
 

@@ -150,7 +150,7 @@ impl<M: Kept> Actor<'_, M> {
         let log = self.engine.log().expect("the pod keeps a log");
         let epoch = log.clock().now(self.cx) + 1;
         log.want_checkpoint(self.cx, epoch);
-        while log.begin_of(self.cx, self.cx.host()) < epoch && !self.engine.is_fenced() {
+        while self.engine.checkpointed() < epoch && !self.engine.is_fenced() {
             self.turn();
         }
     }

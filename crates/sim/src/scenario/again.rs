@@ -11,8 +11,8 @@ use liger_engine::row::{RowHost, RowSession, RowTxn};
 use liger_engine::{Session, Transaction, TxnError};
 use liger_fabric::sim::{CrashDomain, Sim};
 use liger_fabric::{Cx, HostId};
+use liger_pod::owner::Owner;
 use liger_pod::plan::PartitionId;
-use liger_pod::watch::Owner;
 
 use super::{LeftOut, Ran};
 use crate::rows::{ITEMS, RowsRun, item_key, items, new_row};

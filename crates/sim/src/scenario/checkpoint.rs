@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::Loader;
-use liger_engine::files::image_name;
 use liger_engine::recovery::RecoveryError;
 use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
 use liger_engine::recovery::directory::read_whole;
@@ -108,7 +107,8 @@ fn copied(cx: &Cx<Sim>, host: &RowHost, tables: &Catalog) -> Result<Vec<(i32, i6
     let taken = take(cx, host, &directory, &manifest, &AtOnce, Pace { rows_per_hold: 2, ..Pace::default() });
     let manifest = taken.map_err(|failed| failed.to_string())?;
     let checkpoint = manifest.checkpoint.as_ref().ok_or("no checkpoint")?;
-    let name = image_name(checkpoint.number, PartitionId(PART as u16));
+    let entry = checkpoint.image_of(PartitionId(PART as u16)).ok_or("no image")?;
+    let name = entry.file_name();
     let bytes = read_whole(cx, &directory, &name).map_err(|failed| failed.to_string())?;
     let mut read = |offset: u64, out: &mut [u8]| {
         let rest = bytes.get(offset as usize..).unwrap_or_default();
@@ -116,12 +116,7 @@ fn copied(cx: &Cx<Sim>, host: &RowHost, tables: &Catalog) -> Result<Vec<(i32, i6
         out[..there].copy_from_slice(&rest[..there]);
         Ok(there)
     };
-    let head = checkpoint.image_head(&manifest, PartitionId(PART as u16));
-    let entry = checkpoint
-        .images
-        .iter()
-        .find(|image| image.partition == PartitionId(PART as u16))
-        .ok_or("no image")?;
+    let head = entry.head(&manifest);
     let image = ImageFile::open(tables, &name, &head, &entry.end, &mut read);
     let image = image.map_err(|failed| failed.to_string())?;
     let mut rows = Vec::new();

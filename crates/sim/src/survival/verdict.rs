@@ -7,8 +7,9 @@ use liger_engine::row::Moves;
 use liger_fabric::sim::{Report, Sim};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::membership::{self, HostState, Slot};
+use liger_pod::owner::Ownership;
 use liger_pod::plan::Plan;
-use liger_pod::watch::{Accusation, Owner};
+use liger_pod::watch::Accusation;
 
 use super::SurvivalResult;
 use super::world::World;
@@ -52,6 +53,7 @@ pub(crate) fn judge<M: Kept>(
     let sum = |of: fn(&Moves) -> &AtomicU64| -> u64 {
         engines.iter().map(|engine| of(engine.method().rows().moves()).load(Ordering::Relaxed)).sum()
     };
+    let handed_over = sum(|m| &m.handed_over);
     let (taken_over, resolved) =
         (sum(|m| &m.taken_over), (sum(|m| &m.locks_resolved), sum(|m| &m.rows_redone)));
     if problems.is_empty() && !extinct {
@@ -86,7 +88,18 @@ pub(crate) fn judge<M: Kept>(
     problems.extend(verdict.anomalies.iter().map(ToString::to_string));
     let committed = history.transactions.len() as u64;
     let (returns, refused) = (world.returns.get(), world.refused.get());
-    SurvivalResult { report, committed, deaths, returns, refused, taken_over, resolved, extinct, problems }
+    SurvivalResult {
+        report,
+        committed,
+        deaths,
+        returns,
+        refused,
+        taken_over,
+        handed_over,
+        resolved,
+        extinct,
+        problems,
+    }
 }
 
 /// Rows that are not what the writers of their versions wrote; `looks` is the number of the first transaction
@@ -189,8 +202,10 @@ fn state(cx: &Cx<Sim>, plan: &Plan) -> (String, usize) {
         )
     };
     let mut lines: Vec<String> = plan.hosts().map(host).collect();
-    let owners = plan.partitions().map(|p| Owner::load(cx, plan, p).map(|owner| owner.host.0));
-    lines.push(format!("owners {:?}, {:?}", owners.collect::<Vec<_>>(), Accusation::load(cx, plan)));
+    for partition in plan.partitions() {
+        lines.push(format!("{partition}: {:?}", Ownership::load(cx, plan, partition)));
+    }
+    lines.push(format!("{:?}", Accusation::load(cx, plan)));
     lines.push(format!("epoch {}", cx.load(plan.epoch_word())));
     (lines.join("\n"), plan.hosts().filter(|host| lives(cx, plan, *host)).count())
 }

@@ -21,10 +21,11 @@ use liger_fabric::disk::SimDisks;
 use liger_fabric::sim::{CrashDomain, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::membership::{self, HostState, Slot};
-use liger_pod::plan::Plan;
+use liger_pod::owner::Ownership;
+use liger_pod::plan::{PartitionId, Plan};
 use liger_pod::watch::Accusation;
 
-use super::{Room, SurvivalRun};
+use super::{Moving, Room, SurvivalRun};
 use crate::full_disks;
 use crate::pod::{Kept, PodSetup, SimPod, directories, directory};
 use crate::recorder::Recorder;
@@ -311,6 +312,9 @@ fn keep<M: Kept>(cx: &Cx<Sim>, world: &Rc<World<M>>, place: &HostCell<M>, again:
         *place.borrow_mut() = Some(engine);
     }
     let Some(engine) = wait(cx, world, place) else { return };
+    if world.run.moves != Moving::None {
+        engine.ask_for_partitions(true);
+    }
     while !world.is_over(cx) {
         let unrest = world.unrest.get();
         if world.kept[usize::from(cx.host().0)].get() == unrest {
@@ -323,6 +327,7 @@ fn keep<M: Kept>(cx: &Cx<Sim>, world: &Rc<World<M>>, place: &HostCell<M>, again:
             // Somebody has heard of an end, or thinks so.
             engine.notice_end();
         }
+        world.move_some(cx);
         engine.keep(cx);
         if engine.is_fenced() && world.is_alone(cx) {
             // Nobody is left to cut it off: its process ends by itself, and the pod with it.
@@ -479,8 +484,25 @@ impl<M: Kept> World<M> {
         self.running.get() == 0
             && Accusation::load(cx, &self.plan).is_none()
             && self.plan.hosts().all(rests)
+            && self.plan.partitions().all(|partition| !self.changes_hands(cx, partition))
             // A host may have died a moment ago.
             && self.plan.hosts().all(|host| self.is_staffed(cx, host))
+    }
+
+    /// True if somebody is to have a partition, or has asked for it.
+    fn changes_hands(&self, cx: &Cx<Sim>, partition: PartitionId) -> bool {
+        let word = Ownership::load(cx, &self.plan, partition);
+        word.is_some_and(|word| word.next.is_some() || word.released.is_some())
+    }
+
+    /// Has a partition go to another host now and then, while there are clients.
+    fn move_some(&self, cx: &Cx<Sim>) {
+        if self.run.moves != Moving::Any || self.running.get() == 0 || cx.random_below(8) != 0 {
+            return;
+        }
+        let partition = PartitionId(cx.random_below(self.plan.partitions().count() as u64) as u16);
+        let next = HostId(cx.random_below(u64::from(self.run.rows.hosts)) as u8);
+        Ownership::want(cx, &self.plan, partition, next);
     }
 
     /// True if no other host counts as alive and is.

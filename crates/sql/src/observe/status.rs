@@ -185,7 +185,7 @@ impl StatusWriter {
         {
             self.moments.pop_front();
         }
-        let begin = log.begin_of(cx, host.id());
+        let begin = host.checkpointed();
         if begin != self.checkpoint.0 || self.checkpoint.1 == 0 {
             self.checkpoint = (begin, now_ns);
         }

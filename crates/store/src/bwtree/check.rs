@@ -57,7 +57,11 @@ impl Census {
 impl<F: Fabric> Op<'_, F> {
     /// See `BwTree::check`.
     pub fn census(&self) -> Result<Census, Stop> {
-        let mut census = self.linked()?;
+        let mut census = Census::default();
+        let mut seen = vec![];
+        (census.levels, census.unposted_nodes) = self.linked(&mut |node| seen.push(node.clone()))?;
+        census.words.push(self.tree.root());
+        seen.iter().for_each(|seen| census.count(seen, self.root()));
         // Most of them are linked as well; some can be found only through the host's notes.
         for (id, word) in self.host.unfinished.of_tree(self.cx, self.root()) {
             let seen = self.load(id)?.filter(|seen| seen.word == word);
@@ -68,26 +72,26 @@ impl<F: Fabric> Op<'_, F> {
         Ok(census)
     }
 
-    /// What the root leads to.
-    fn linked(&self) -> Result<Census, Stop> {
+    /// Shows every node that the root leads to, the root first; how many levels there are, and how many nodes
+    /// that no parent names.
+    pub(super) fn linked(&self, show: &mut dyn FnMut(&Seen)) -> Result<(u32, u64), Stop> {
         let root = self.load(self.root())?.ok_or(TreeError::NotFormatted { root: self.root() })?;
-        let mut census = Census { levels: u32::from(root.node.level) + 1, ..Census::default() };
-        census.words.push(self.tree.root());
-        let mut level = vec![root];
-        if level[0].node.low != Fence::Min || level[0].node.high != Fence::Max || level[0].is_removed() {
-            return Err(damaged(level[0].word.record(), "the root does not cover all keys").into());
+        if root.node.low != Fence::Min || root.node.high != Fence::Max || root.is_removed() {
+            return Err(damaged(root.word.record(), "the root does not cover all keys").into());
         }
+        let (levels, mut unposted) = (u32::from(root.node.level) + 1, 0);
+        let mut level = vec![root];
         loop {
-            level.iter().for_each(|seen| census.count(seen, self.root()));
+            level.iter().for_each(&mut *show);
             if level[0].node.level == 0 {
-                return Ok(census);
+                return Ok((levels, unposted));
             }
-            level = self.level_below(&level, &mut census)?;
+            level = self.level_below(&level, &mut unposted)?;
         }
     }
 
     /// The list of the level below, checked against itself and against its parents.
-    fn level_below(&self, parents: &[Seen], census: &mut Census) -> Result<Vec<Seen>, Stop> {
+    fn level_below(&self, parents: &[Seen], unposted: &mut u64) -> Result<Vec<Seen>, Stop> {
         let entries = parents.iter().filter(|p| !p.is_removed());
         let entries = entries.flat_map(|p| (0..p.node.len()).map(|at| (p.node.bound(at), p.node.values[at])));
         let entries: Vec<(Fence, u64)> = entries.collect();
@@ -109,7 +113,7 @@ impl<F: Fabric> Op<'_, F> {
             return Err(damaged(parents[0].word.record(), "two entries name one child").into());
         }
         let live = list.iter().filter(|s| !s.is_removed());
-        census.unposted_nodes += live.filter(|s| !named.contains_key(&s.id())).count() as u64;
+        *unposted += live.filter(|s| !named.contains_key(&s.id())).count() as u64;
         Ok(list)
     }
 

@@ -26,6 +26,7 @@ mod cache;
 mod change;
 mod check;
 mod descend;
+mod destroy;
 mod key;
 mod node;
 mod scan;
@@ -201,6 +202,19 @@ impl BwTree {
         }
         op.discard(block);
         Err(TreeError::Exists { root })
+    }
+
+    /// Takes the tree away, with all its entries, which needs no memory: the directory word names none
+    /// afterwards, until somebody creates the next one. The caller's host is the only one that changes it;
+    /// readers that are in it find no tree. Without one there is nothing to do.
+    ///
+    /// # Errors
+    /// If a node is damaged: nothing has changed.
+    pub fn destroy<F: Fabric>(&self, cx: &Cx<F>, host: &TreeHost<'_>) -> Result<(), TreeError> {
+        match self.run(cx, host, |op| op.destroy()) {
+            Err(TreeError::NotFormatted { .. }) => Ok(()),
+            done => done,
+        }
     }
 
     /// The value of a key.

@@ -149,3 +149,29 @@ fn links_and_entries_that_lead_to_another_level_are_errors() {
         assert!(use_all(&Host::new(&pod, 1), tree, &mut numbers), "round {round}");
     }
 }
+
+#[test]
+fn a_tree_that_is_destroyed_gives_everything_back_and_can_be_made_anew() {
+    let (pod, first, tree) = grown();
+    let second = Host::new(&pod, 1);
+    assert_eq!(tree.get(&second.cx, &second.lent(), &[10]), Ok(Some(1)), "it has copies of nodes");
+    let usage = first.heap.usage(&first.cx);
+    assert!(usage.mapping_bytes > 0 && usage.scratch_bytes > 0, "{usage:?}");
+    (0..ENTRIES / 2).for_each(|n| _ = tree.remove(&first.cx, &first.lent(), &[10 * n]).expect("an entry"));
+    assert_eq!(tree.destroy(&first.cx, &first.lent()), Ok(()));
+    assert_eq!(tree.destroy(&first.cx, &first.lent()), Ok(()), "there is none");
+    for host in [&first, &second] {
+        let gone = tree.get(&host.cx, &host.lent(), &[10]);
+        assert!(matches!(gone, Err(TreeError::NotFormatted { .. })), "{gone:?}");
+    }
+    for _ in 0..10 {
+        first.epochs.collect(&first.cx, &first.heap, |_| 0b11);
+        second.epochs.collect(&second.cx, &second.heap, |_| 0b11);
+    }
+    let usage = first.heap.usage(&first.cx);
+    assert_eq!((usage.mapping_bytes, usage.scratch_bytes), (0, 0), "all is given back");
+    // Its next owner is another host.
+    tree.create(&second.cx, &second.lent()).expect("the directory is empty");
+    assert_eq!(tree.insert(&second.cx, &second.lent(), &[10], 7), Ok(true));
+    assert_eq!(tree.get(&first.cx, &first.lent(), &[10]), Ok(Some(7)), "no copy of the old one is used");
+}

@@ -8,7 +8,7 @@ use liger_fabric::shadow::Omission;
 use super::{CALM_LEASE, seconds, seconds_or_none};
 use crate::engines::EngineArguments;
 use crate::failure::Failure;
-use crate::job::{Backend, Bench, Durable, Job, default_cxl_bytes, default_hwcc_bytes};
+use crate::job::{Backend, Bench, Durable, Job, Rebalance, default_cxl_bytes, default_hwcc_bytes};
 use crate::pace::Pace;
 use crate::sizes;
 
@@ -139,6 +139,7 @@ impl PodArguments {
             lease_ms: CALM_LEASE.as_millis() as u64,
             watched: false,
             transaction_bytes: None,
+            rebalance: Rebalance::default(),
         })
     }
 }

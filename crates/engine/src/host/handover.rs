@@ -1,0 +1,478 @@
+//! A partition goes from one living host to another (docs/protocols/handover.md): its owner brings all of it
+//! into images and logs, releases it, and the next owner does what a host does that starts again.
+//!
+//! ```text
+//! wanted ---> a checkpoint has it ---> closed; its transactions end; its rows leave shared memory
+//!     ---> all logs hold the epoch of then: released ---> the next owner opens image and logs: its own
+//! ```
+//!
+//! Invariants:
+//! 1. A partition that is released is in images and logs, all of it, and nothing of it is in shared memory.
+//!    So nobody holds anything of it, and who follows it waits for nobody.
+//! 2. Whoever changes the owner's word swaps the very value that it has acted upon.
+//! 3. Its image stays until the next owner's checkpoint has it (recovery/checkpointer/needed.rs). No
+//!    checkpoint is under way when a partition is released: the image is whole.
+//! 4. What takes too long is given up: the partition is open again where it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+use liger_fabric::{Cx, Fabric, HostId};
+use liger_pod::membership::{HostState, Slot};
+use liger_pod::owner::{Owner, Ownership};
+use liger_pod::plan::PartitionId;
+use liger_store::bwtree::TreeError;
+
+use super::Host;
+use super::detector::{FailureDetector, Takeover};
+use crate::instance::events::{HandOverStep, PodEvent};
+use crate::log::HostLog;
+use crate::log::record::first_of;
+use crate::method::{Method, Opens};
+use crate::recovery::directory::read_whole;
+use crate::recovery::manifest::{HOST_MANIFEST, HostManifest};
+use crate::recovery::{Rebuilding, RecoveryError};
+
+/// Names of the steps that a mutation test can leave out of this file.
+pub(super) const SABOTAGE_STEPS: &[&str] =
+    &["handover.no-checkpoint-under-way", "handover.drain", "handover.await-logs", "handover.withdraw"];
+
+/// In so many parts of a lease everything that keeps a partition closed has to end, or it stays.
+const PATIENCE_PARTS: u64 = 4;
+/// So many leases the next owner has to read what the partition is made from.
+const READING_LEASES: u64 = 8;
+/// Who was refused asks again after such a part of a lease, which doubles each time, up to so many leases.
+const ASKING_PARTS: u64 = 4;
+const ASKING_LEASES: u64 = 8;
+
+/// What a host remembers of partitions that change hands while their owners live.
+#[derive(Default)]
+pub(super) struct HandOver {
+    /// To whom partitions are to go, which, and the epoch in which the checkpoint before that may begin.
+    preparing: Option<(HostId, BTreeSet<PartitionId>, u64)>,
+    /// When partitions were released.
+    released: BTreeMap<PartitionId, u64>,
+    asking: Asking,
+}
+
+/// Partitions that this host has asked for.
+#[derive(Default)]
+struct Asking {
+    asked: BTreeSet<PartitionId>,
+    refusals: u32,
+    again_at_ns: u64,
+}
+
+/// Why a partition stays where it is for now.
+enum Stays {
+    /// It is tried again at once.
+    Busy,
+    /// It is not to go for now.
+    Failed(RecoveryError),
+}
+
+impl From<RecoveryError> for Stays {
+    fn from(why: RecoveryError) -> Self {
+        Stays::Failed(why)
+    }
+}
+
+/// What the pod says of each partition that has an owner.
+type Words = Vec<(PartitionId, Ownership)>;
+
+impl<M: Method> Host<M> {
+    /// One turn of giving and taking partitions. Long if something is given or taken. Returns how much it
+    /// did.
+    pub(super) fn hand_over<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) -> usize {
+        let (Some(log), Some(takeover)) = (&self.log, detector.takeover.clone()) else { return 0 };
+        debug_assert!(detector.taking.is_empty(), "no takeover is under way");
+        let load = |partition| Ownership::load(cx, &self.plan, partition).map(|it| (partition, it));
+        let words: Words = self.plan.partitions().filter_map(load).collect();
+        detector.restless |= words.iter().any(|(_, word)| !word.is_calm());
+        // Some may have come to this host, and not been opened yet.
+        let _ = self.open_published(cx, self.me_as_owner(detector));
+        let mut worked = self.take_back(cx, detector, &words);
+        worked += self.give(cx, detector, (log, &takeover), &words);
+        worked += self.take(cx, detector, (log, &takeover), &words);
+        self.ask(cx, detector, &words);
+        worked
+    }
+
+    fn me_as_owner(&self, detector: &FailureDetector) -> Owner {
+        let Slot { host, incarnation, .. } = detector.me();
+        Owner { host, incarnation }
+    }
+
+    fn is_alive<F: Fabric>(&self, cx: &Cx<F>, host: HostId) -> bool {
+        Slot::load(cx, &self.plan, host).is_ok_and(|slot| slot.state == HostState::Alive)
+    }
+
+    fn is_checkpointing<F: Fabric>(&self, cx: &Cx<F>) -> bool {
+        self.checkpointing.load(Ordering::SeqCst) && !cx.sabotaged("handover.no-checkpoint-under-way")
+    }
+
+    fn tell_step(&self, step: HandOverStep, host: HostId, partitions: usize) {
+        self.announce(&PodEvent::HandOver { step, host, partitions });
+    }
+
+    /// Gives partitions of this host away that somebody is to have.
+    fn give<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        detector: &mut FailureDetector,
+        (log, takeover): (&HostLog, &Takeover),
+        words: &Words,
+    ) -> usize {
+        let me = self.me_as_owner(detector);
+        let is_due = |partition: PartitionId, word: &Ownership| {
+            word.owner == me && word.is_wanted() && self.owns(partition)
+        };
+        let due: Words = words.iter().filter(|(partition, word)| is_due(*partition, word)).copied().collect();
+        let Some(next) = due.first().and_then(|(_, word)| word.next) else {
+            detector.handover.preparing = None;
+            return 0;
+        };
+        let its: Words = due.into_iter().filter(|(_, word)| word.next == Some(next)).collect();
+        let partitions: BTreeSet<PartitionId> = its.iter().map(|(partition, _)| *partition).collect();
+        if next == self.me || !self.is_alive(cx, next) {
+            self.refuse(cx, &its);
+            return its.len();
+        }
+        let prepared = detector.handover.preparing.take().filter(|it| it.0 == next && it.1 == partitions);
+        let begin = prepared.map_or_else(|| log.clock().now(cx) + 1, |(_, _, begin)| begin);
+        detector.handover.preparing = Some((next, partitions.clone(), begin));
+        if self.checkpointed() < begin || self.is_checkpointing(cx) {
+            log.want_checkpoint(cx, begin);
+            detector.urgent = true;
+            return 0;
+        }
+        partitions.iter().for_each(|&partition| self.owners.give(partition));
+        // Locks of who dies meanwhile are resolved there as in partitions that are open.
+        detector.taking = partitions.iter().map(|&partition| (partition, true)).collect();
+        self.tell_step(HandOverStep::Closed, next, partitions.len());
+        let emptied = self.empty(cx, detector, (log, takeover), (next, &partitions));
+        detector.taking.clear();
+        match emptied {
+            Ok(epoch) => self.release(cx, detector, &its, epoch),
+            Err(_) if self.is_fenced() => {}
+            Err(Stays::Busy) => self.reopen_given(cx, &partitions),
+            Err(Stays::Failed(why)) => {
+                detector.handover.preparing = None;
+                self.refuse(cx, &its);
+                self.reopen_given(cx, &partitions);
+                self.tell_step(HandOverStep::Failed(why.to_string()), next, partitions.len());
+            }
+        }
+        its.len()
+    }
+
+    /// Says of partitions that are wanted of this host that they stay.
+    fn refuse<F: Fabric>(&self, cx: &Cx<F>, its: &Words) {
+        for &(partition, word) in its {
+            // If it has changed, the next turn sees to it.
+            word.swap(cx, &self.plan, partition, Ownership { next: None, ..word });
+        }
+    }
+
+    /// Brings all of these partitions, which are closed, into images and logs; the epoch up to which logs
+    /// have them.
+    fn empty<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        detector: &mut FailureDetector,
+        (log, takeover): (&HostLog, &Takeover),
+        (next, partitions): (HostId, &BTreeSet<PartitionId>),
+    ) -> Result<u64, Stays> {
+        if self.is_checkpointing(cx) {
+            // One that has begun since may lack them, or be half way through them.
+            return Err(Stays::Busy);
+        }
+        let directory = takeover.files.look(self.me)?;
+        let manifest = HostManifest::decode(self.me, &read_whole(cx, &directory, HOST_MANIFEST)?)?;
+        let has: BTreeSet<PartitionId> = manifest.images().iter().map(|image| image.partition).collect();
+        if !partitions.is_subset(&has) {
+            return Err(Stays::Busy);
+        }
+        debug_assert!(partitions.iter().all(|it| self.owners.is_given(*it)), "nobody begins to use them");
+        let until_ns = cx.now_ns() + self.plan.config().lease_ns / PATIENCE_PARTS;
+        let round = self.transactions.close_round();
+        if !cx.sabotaged("handover.drain") {
+            let ended =
+                self.within(cx, detector, (next, until_ns), |_| Ok(self.transactions.have_ended(round)));
+            self.held_up.taking.store(false, Ordering::Relaxed);
+            ended?;
+        }
+        if !cx.sabotaged("handover.withdraw") {
+            self.within(cx, detector, (next, until_ns), |cx| {
+                let mut all = true;
+                for &partition in partitions {
+                    all &= self.method.withdraw(cx, partition, &mut || _ = self.attend(cx))?;
+                }
+                Ok(all)
+            })?;
+        }
+        if cx.sabotaged("handover.await-logs") {
+            return Ok(log.pod_durable(cx, self.members(cx)));
+        }
+        Ok(self.await_logs(cx, detector, log)?)
+    }
+
+    /// Waits until something is so, while the next owner lives, and not for too long.
+    fn within<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        detector: &mut FailureDetector,
+        (next, until_ns): (HostId, u64),
+        is_so: impl Fn(&Cx<F>) -> Result<bool, RecoveryError>,
+    ) -> Result<(), RecoveryError> {
+        let half_ns = self.plan.config().lease_ns / PATIENCE_PARTS / 2;
+        loop {
+            match is_so(cx) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                // There may be room when others have given some back.
+                Err(RecoveryError::Index(TreeError::OutOfMemory(_))) => {}
+                Err(damaged) => return Err(damaged),
+            }
+            self.check_still_here()?;
+            let left_ns = until_ns.saturating_sub(cx.now_ns());
+            if left_ns == 0 || !self.is_alive(cx, next) {
+                return Err(RecoveryError::StaysInUse);
+            }
+            // Those that wait for others had better end.
+            self.held_up.taking.store(left_ns < half_ns, Ordering::Relaxed);
+            self.poll(cx, detector);
+            cx.pause();
+        }
+    }
+
+    /// The partitions are in images and logs up to this epoch: their next owner may have them.
+    fn release<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector, its: &Words, epoch: u64) {
+        let mut released = 0;
+        for &(partition, word) in its {
+            debug_assert!(self.owners.is_given(partition), "it is closed, and empty");
+            let to = Ownership { released: Some(epoch as u32), ..word };
+            // If it has changed, the next turn opens it.
+            if word.swap(cx, &self.plan, partition, to) {
+                detector.handover.released.insert(partition, cx.now_ns());
+                released += 1;
+            }
+        }
+        if let Some(next) = its.first().and_then(|(_, word)| word.next).filter(|_| released > 0) {
+            self.tell_step(HandOverStep::Released, next, released);
+        }
+    }
+
+    /// Takes partitions back that nobody comes for, and opens what stays.
+    fn take_back<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector, words: &Words) -> usize {
+        let me = self.me_as_owner(detector);
+        let longest_ns = READING_LEASES * self.plan.config().lease_ns;
+        let mut stay = BTreeSet::new();
+        for &(partition, word) in words {
+            if word.owner != me || !self.owners.is_given(partition) {
+                continue;
+            }
+            let Some(_) = word.released else {
+                stay.insert(partition);
+                continue;
+            };
+            let since_ns = detector.handover.released.get(&partition).copied().unwrap_or_default();
+            let comes = word.next.is_some_and(|next| self.is_alive(cx, next));
+            if comes && cx.now_ns() - since_ns < longest_ns {
+                continue;
+            }
+            let back = Ownership { next: None, released: None, ..word };
+            if word.swap(cx, &self.plan, partition, back) {
+                stay.insert(partition);
+                let why = "nobody came for it".to_owned();
+                self.tell_step(HandOverStep::Failed(why), word.next.unwrap_or(self.me), 1);
+            }
+        }
+        self.reopen_given(cx, &stay);
+        detector.handover.released.retain(|partition, _| self.owners.is_given(*partition));
+        stay.len()
+    }
+
+    /// Opens partitions that were closed to be given away. One that cannot be, for want of memory, is tried
+    /// again by the next turn.
+    fn reopen_given<F: Fabric>(&self, cx: &Cx<F>, partitions: &BTreeSet<PartitionId>) {
+        for &partition in partitions {
+            debug_assert!(self.holds(partition), "it has stayed this host's");
+            if self.method.open(cx, partition, Opens::Again).is_ok() {
+                self.owners.reopen(partition);
+            }
+        }
+    }
+
+    /// Takes partitions that were released for this host.
+    fn take<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        detector: &mut FailureDetector,
+        (log, takeover): (&HostLog, &Takeover),
+        words: &Words,
+    ) -> usize {
+        let is_for_me = |partition: PartitionId, word: &Ownership| {
+            word.released.is_some() && word.next == Some(self.me) && !self.holds(partition)
+        };
+        let its: Words =
+            words.iter().filter(|(partition, word)| is_for_me(*partition, word)).copied().collect();
+        let Some(from) = its.first().map(|(_, word)| word.owner.host) else { return 0 };
+        let taken = self.take_released(cx, detector, (log, takeover), &its);
+        match taken {
+            Ok(0) => {}
+            Ok(partitions) => self.tell_step(HandOverStep::Arrived, from, partitions),
+            Err(_) if self.is_fenced() => {}
+            Err(why) => {
+                for &(partition, word) in its.iter().filter(|(partition, _)| !self.holds(*partition)) {
+                    // Its owner opens it then.
+                    word.swap(cx, &self.plan, partition, Ownership { next: None, ..word });
+                    self.stay_away(cx, partition);
+                }
+                self.tell_step(HandOverStep::Failed(why.to_string()), from, its.len());
+            }
+        }
+        its.len()
+    }
+
+    /// A partition does not become this host's after all.
+    fn stay_away<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
+        debug_assert!(!self.holds(partition), "it is somebody else's");
+        self.method.make(cx, partition);
+        if self.owners.is_closed(partition) {
+            self.owners.reopen(partition);
+        }
+    }
+
+    /// Makes released partitions this host's; how many are. If it fails, those that are not stay closed.
+    fn take_released<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        detector: &mut FailureDetector,
+        (log, takeover): (&HostLog, &Takeover),
+        its: &Words,
+    ) -> Result<usize, RecoveryError> {
+        let partitions: BTreeSet<PartitionId> = its.iter().map(|(partition, _)| *partition).collect();
+        let now = log.clock().now(cx);
+        let epochs = its.iter().filter_map(|(_, word)| word.released).map(|epoch| whole_epoch(now, epoch));
+        let upto = epochs.max().expect("all of them are released");
+        debug_assert!(
+            upto <= now && !partitions.iter().any(|it| self.holds(*it)),
+            "they are others', up to {upto}"
+        );
+        partitions.iter().for_each(|&partition| self.method.make(cx, partition));
+        let (files, identity) = (&takeover.files, &takeover.identity);
+        let rebuilding =
+            Rebuilding { host: self, files, identity, partitions: &partitions, upto, reaches: &|_| () };
+        let image_bytes = rebuilding.run(cx, || self.poll(cx, detector))?;
+        self.check_still_here()?;
+        self.close(&partitions);
+        let until_ns = cx.now_ns() + self.plan.config().lease_ns / PATIENCE_PARTS;
+        let round = self.transactions.close_round();
+        let ended =
+            self.within(cx, detector, (self.me, until_ns), |_| Ok(self.transactions.have_ended(round)));
+        self.held_up.taking.store(false, Ordering::Relaxed);
+        ended?;
+        let me = self.me_as_owner(detector);
+        let mut taken = 0;
+        for &(partition, word) in its {
+            // Above the version of anything that was ever removed there.
+            self.method.attach(cx, partition, first_of(log.clock().now(cx) + 1), &mut || ())?;
+            let mine = Ownership { owner: me, next: None, released: None };
+            debug_assert!(self.owners.is_closed(partition), "nobody here uses it before it is open");
+            if word.swap(cx, &self.plan, partition, mine) {
+                self.owners.set_closed(partition, me);
+                taken += 1;
+            } else {
+                self.stay_away(cx, partition);
+            }
+        }
+        if taken > 0 {
+            log.expect_images(cx, image_bytes);
+            // A checkpoint that begins in a later epoch than this one began when they were this host's.
+            detector.await_keeping(its.iter().map(|(_, word)| word.owner.host), log.clock().now(cx) + 1);
+            self.open_published(cx, me)?;
+        }
+        Ok(taken)
+    }
+
+    /// From now on this host asks for partitions of others if it has less than its share of them; or it does
+    /// not any more.
+    pub fn ask_for_partitions(&self, asks: bool) {
+        self.asks.store(asks, Ordering::Release);
+    }
+
+    /// Asks for a partition on behalf of another host, or of this one; false if it is that one's already, or
+    /// somebody else is to have it.
+    pub fn move_partition<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, to: HostId) -> bool {
+        Ownership::want(cx, &self.plan, partition, to)
+    }
+
+    /// Asks for partitions as long as this host has less than its share: first for those that were made for
+    /// it, and of hosts that have more than theirs.
+    fn ask<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector, words: &Words) {
+        detector.handover.asking.look(cx, self, words);
+        if !self.asks.load(Ordering::Acquire) || cx.now_ns() < detector.handover.asking.again_at_ns {
+            return;
+        }
+        let alive: Vec<HostId> = self.plan.hosts().filter(|host| self.is_alive(cx, *host)).collect();
+        let share = usize::from(self.partition_count()) / alive.len().max(1);
+        // Who is to have a partition counts as if it had it.
+        let mut has = BTreeMap::<HostId, usize>::new();
+        for (_, word) in words {
+            *has.entry(word.next.unwrap_or(word.owner.host)).or_default() += 1;
+        }
+        let mut others = words.clone();
+        others.sort_by_key(|(partition, _)| (self.home(*partition) != self.me, *partition));
+        for (partition, word) in others {
+            let of = word.owner.host;
+            let [mine, its] = [self.me, of].map(|host| has.get(&host).copied().unwrap_or_default());
+            if mine >= share || of == self.me || its <= share || !alive.contains(&of) {
+                continue;
+            }
+            if Ownership::want(cx, &self.plan, partition, self.me) {
+                detector.handover.asking.asked.insert(partition);
+                *has.entry(self.me).or_default() += 1;
+                *has.entry(of).or_default() -= 1;
+            }
+        }
+    }
+}
+
+impl Asking {
+    /// Looks what has become of what was asked for.
+    fn look<F: Fabric, M: Method>(&mut self, cx: &Cx<F>, host: &Host<M>, words: &Words) {
+        let lease_ns = host.plan.config().lease_ns;
+        for (partition, word) in words {
+            if word.next == Some(host.me) || !self.asked.remove(partition) {
+                continue;
+            }
+            if host.holds(*partition) {
+                self.refusals = 0;
+                continue;
+            }
+            let rest_ns = (lease_ns / ASKING_PARTS) << self.refusals.min(16);
+            self.again_at_ns = cx.now_ns() + rest_ns.min(ASKING_LEASES * lease_ns);
+            self.refusals += 1;
+        }
+    }
+}
+
+/// The latest epoch up to now with this lower half.
+fn whole_epoch(now: u64, lower: u32) -> u64 {
+    let epoch = now - u64::from((now as u32).wrapping_sub(lower));
+    debug_assert!(epoch as u32 == lower && now - epoch < 1 << 32, "epoch {epoch} by {lower} in {now}");
+    epoch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_is_known_by_its_lower_half() {
+        for (now, epoch) in [(5, 5), (5, 0), (1 << 32, u64::from(u32::MAX)), ((7 << 32) + 3, (7 << 32) - 9)] {
+            assert_eq!(whole_epoch(now, epoch as u32), epoch);
+        }
+    }
+}
