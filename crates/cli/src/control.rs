@@ -131,6 +131,11 @@ pub enum Answer {
         /// Bytes of images whose rows are made, of how many; none: all are.
         restored: Option<(u64, u64)>,
     },
+    /// The host asks for no partitions any more, and has these.
+    Owns {
+        /// Their numbers.
+        partitions: Vec<u16>,
+    },
     /// Clients go.
     Drained {
         /// How many are left.

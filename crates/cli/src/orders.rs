@@ -30,8 +30,8 @@ struct Asked {
 /// Where a host's log is; or why nobody can say.
 pub type AskLog = dyn Fn(u64) -> Result<LogPoint, String> + Send + Sync;
 
-/// Asks for a partition to go to a host; none: the host asks for no partition any more.
-pub type AskMoves = dyn Fn(Option<(u16, u8)>) -> Result<(), String> + Send + Sync;
+/// Asks for a partition to go to a host; none: the host asks for no partition any more, and these are its.
+pub type AskMoves = dyn Fn(Option<(u16, u8)>) -> Result<Vec<u16>, String> + Send + Sync;
 
 /// Takes a checkpoint, while the host goes on; or says why not.
 pub type TakeCheckpoint = dyn Fn() -> Result<(), String> + Send + Sync;
@@ -187,8 +187,11 @@ fn hear(connection: UnixStream, sender: &Sender<Asked>, shown: &Shown) {
             let moves = shown.moves.lock().unwrap_or_else(PoisonError::into_inner);
             let asked = moves.as_ref().map_or_else(|| Err("it is no member".to_owned()), |ask| ask(moved));
             drop(moves);
-            let answer =
-                asked.map_or_else(|message| Answer::Failed { message, refused: true }, |()| Answer::Done);
+            let answer = match (asked, moved) {
+                (Ok(partitions), None) => Answer::Owns { partitions },
+                (Ok(_), Some(_)) => Answer::Done,
+                (Err(message), _) => Answer::Failed { message, refused: true },
+            };
             write(&mut &connection, &answer, &[]);
             continue;
         }

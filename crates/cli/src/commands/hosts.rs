@@ -141,7 +141,7 @@ pub fn drain(drain: &Drain) -> Result<ExitCode, Failure> {
 /// Lets a host leave. What it owns, the others take over, as if it had died.
 pub fn remove(of: &OneHost) -> Result<ExitCode, Failure> {
     let dir = of.open()?;
-    let partitions = ask_host(&dir, of.host, SOON)?.partitions;
+    let partitions = rebalance::ask_for_none(&dir, of.host)?;
     let mut line = Line::connect(&dir, of.host, SOON)?;
     if partitions.is_empty() {
         line.order(&Order::Leave)?;
@@ -260,9 +260,9 @@ fn tend(dir: &PodDir, host: usize) {
         std::thread::sleep(LOOK);
     }
     terminal::forget_interrupt();
-    let gone = ask_host(dir, host, SOON).and_then(|said| {
+    let gone = rebalance::ask_for_none(dir, host).and_then(|partitions| {
         let mut line = Line::connect(dir, host, PATIENCE)?;
-        line.order(if said.partitions.is_empty() { &Order::Leave } else { &Order::GiveUp })?;
+        line.order(if partitions.is_empty() { &Order::Leave } else { &Order::GiveUp })?;
         line.last(|_, _| ())
     });
     if let Err(failure) = gone {

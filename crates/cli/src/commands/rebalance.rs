@@ -18,6 +18,8 @@ use crate::terminal::{self, Phase};
 
 /// A host answers what it is doing within this time.
 const SOON: Duration = Duration::from_secs(5);
+/// Partitions that are on their way to a host have come within this time.
+const COMES: Duration = Duration::from_secs(40);
 /// Time between two looks at how far it is.
 const LOOK: Duration = Duration::from_millis(20);
 /// What was refused, or is another move's, is asked for again after this time.
@@ -103,15 +105,25 @@ fn even(owned: &Owned) -> Vec<(u16, usize)> {
     }
 }
 
+/// Has a host ask for no partitions any more; those that it has when none is on its way to it.
+pub(super) fn ask_for_none(dir: &PodDir, host: usize) -> Result<Vec<u16>, Failure> {
+    let mut line = Line::connect(dir, host, COMES)?;
+    line.order(&Order::AskForNone)?;
+    match line.last(|_, _| ()) {
+        Ok(Answer::Owns { partitions }) => Ok(partitions),
+        // It is no member, or does not move any.
+        _ => Ok(ask_host(dir, host, SOON)?.partitions),
+    }
+}
+
 /// Gives the partitions of a host to the others; what does not go in time stays.
 pub(super) fn empty(dir: &PodDir, host: usize, within: Duration) -> Result<(), Failure> {
+    let partitions = ask_for_none(dir, host)?;
     let mut owned = owned(dir)?;
-    let Some(partitions) = owned.remove(&host).filter(|has| !has.is_empty() && !owned.is_empty()) else {
+    owned.remove(&host);
+    if partitions.is_empty() || owned.is_empty() {
         return Ok(());
-    };
-    let mut line = Line::connect(dir, host, SOON)?;
-    line.order(&Order::AskForNone)?;
-    line.last(|_, _| ())?;
+    }
     let phase = Phase::start(&format!("partitions {partitions:?} of host {host} go to others"));
     let mut moves = Vec::new();
     for partition in partitions {

@@ -23,11 +23,8 @@ impl<M: HostMemory> Serving<M> {
         let moves = self.host.partition_moves();
         let ask = move |moved: Option<(u16, u8)>| match moved {
             // What cannot be asked for now is asked for again by whoever waits for it.
-            Some((partition, to)) => moves.ask(PartitionId(partition), HostId(to)).map(|_| ()),
-            None => {
-                moves.ask_for_share(false);
-                Ok(())
-            }
+            Some((partition, to)) => moves.ask(PartitionId(partition), HostId(to)).map(|_| Vec::new()),
+            None => Ok(moves.ask_for_none().into_iter().map(|partition| partition.0).collect()),
         };
         *shown.moves.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(ask));
         let handle = self.host.checkpoint_handle().map_err(|error| error.to_string());

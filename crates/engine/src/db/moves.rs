@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use liger_fabric::HostId;
 use liger_fabric::native::HostMemory;
+use liger_pod::owner::Ownership;
 use liger_pod::plan::PartitionId;
 
 use super::{Host, SERVICE_WORKER};
 use crate::row::RowHost;
+
+/// A partition that is to come has come after this time, or stays where it is.
+const COMES_NS: u64 = 30_000_000_000;
 
 /// Asks for partitions on behalf of a host; from any thread.
 pub struct PartitionMoves<M: HostMemory> {
@@ -45,6 +49,20 @@ impl<M: HostMemory> PartitionMoves<M> {
         }
         let cx = self.memory.cx(SERVICE_WORKER, self.seed);
         Ok(self.engine.move_partition(&cx, partition, to))
+    }
+
+    /// From now on this host asks for no partitions, and none is on its way to it when this returns, but
+    /// after half a minute; those that it has then. For whoever lets it go.
+    pub fn ask_for_none(&self) -> Vec<PartitionId> {
+        self.ask_for_share(false);
+        let cx = self.memory.cx(SERVICE_WORKER, self.seed);
+        let (plan, me) = (self.engine.plan(), self.engine.id());
+        let comes = |partition| Ownership::load(&cx, plan, partition).is_some_and(|it| it.next == Some(me));
+        let until_ns = cx.now_ns() + COMES_NS;
+        while plan.partitions().any(comes) && cx.now_ns() < until_ns {
+            cx.pause();
+        }
+        plan.partitions().filter(|partition| self.engine.holds(*partition)).collect()
     }
 
     /// From now on this host asks for partitions of others if it has less than its share of them; or it does
