@@ -147,6 +147,11 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
     ALL.iter().copied().flatten()
 }
 
+/// The scenario of this name.
+pub fn named(name: &str) -> Option<&'static Scenario> {
+    all().find(|scenario| scenario.name == name)
+}
+
 /// Verbs after which a run of parts of a pod counts as stuck.
 const MAX_VERBS: u64 = 400_000;
 

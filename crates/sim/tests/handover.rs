@@ -2,20 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use liger_sim::scenario::{LeftOut, Scenario, all};
+use liger_sim::scenario::{LeftOut, named};
 use liger_sim::survival::{Moving, SurvivalRun, run};
 
-fn scenario(name: &str) -> &'static Scenario {
-    all().find(|scenario| scenario.name == name).expect("there is one")
-}
+mod passing;
 
-fn passes(name: &str, seeds: u64) {
-    let seeds = std::env::var("LIGER_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(seeds);
-    for seed in 0..seeds {
-        let ran = (scenario(name).run)(seed, None);
-        assert!(ran.problem.is_none(), "{name} seed {seed}: {}", ran.problem.unwrap_or_default());
-    }
-}
+use passing::passes;
 
 #[test]
 fn partitions_move_while_transactions_run() {
@@ -61,7 +53,9 @@ fn what_is_left_out_of_a_hand_over_is_noticed() {
     let where_it_matters =
         [("handover.withdraw", "handover-churn"), ("handover.await-logs", "handover-churn")];
     for (step, name) in where_it_matters {
-        let is_noticed = |seed| (scenario(name).run)(seed, Some(&LeftOut::Step(step))).problem.is_some();
+        let is_noticed = |seed| {
+            (named(name).expect("there is one").run)(seed, Some(&LeftOut::Step(step))).problem.is_some()
+        };
         assert!((0..300).any(is_noticed), "{step} is not needed in 300 runs");
     }
 }

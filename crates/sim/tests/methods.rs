@@ -3,19 +3,11 @@
 use liger_fabric::sim::Outcome;
 use liger_sim::durable::{DurableRun, run};
 use liger_sim::rows::{Mix, PlainTables, RowsRun};
-use liger_sim::scenario::{LeftOut, Scenario, all};
+use liger_sim::scenario::{LeftOut, named};
 
-fn scenario(name: &str) -> &'static Scenario {
-    all().find(|scenario| scenario.name == name).expect("there is one")
-}
+mod passing;
 
-fn passes(name: &str, seeds: u64) {
-    let seeds = std::env::var("LIGER_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(seeds);
-    for seed in 0..seeds {
-        let ran = (scenario(name).run)(seed, None);
-        assert!(ran.problem.is_none(), "{name} seed {seed}: {}", ran.problem.unwrap_or_default());
-    }
-}
+use passing::passes;
 
 #[test]
 fn two_methods_in_one_transaction_are_serializable() {
@@ -42,7 +34,9 @@ fn a_step_of_the_second_method_that_is_left_out_is_noticed() {
         ("plain.only-newer", "survival-plain"),
     ];
     for (step, name) in where_it_matters {
-        let is_noticed = |seed| (scenario(name).run)(seed, Some(&LeftOut::Step(step))).problem.is_some();
+        let is_noticed = |seed| {
+            (named(name).expect("there is one").run)(seed, Some(&LeftOut::Step(step))).problem.is_some()
+        };
         assert!((0..2000).any(is_noticed), "{step} is not needed in 2,000 runs");
     }
 }

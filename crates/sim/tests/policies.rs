@@ -2,14 +2,14 @@
 //! is needed, and what each costs in verbs.
 
 use liger_sim::mutation::{Config, stage};
-use liger_sim::scenario::all;
+use liger_sim::scenario::named;
 
 #[test]
 fn every_combination_is_right() {
     let seeds: u64 = std::env::var("LIGER_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(400);
     let first: u64 = std::env::var("LIGER_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
     for (name, seeds) in [("rows-policies", seeds), ("survival-policies", seeds / 20)] {
-        let scenario = all().find(|scenario| scenario.name == name).expect("a scenario of this name");
+        let scenario = named(name).expect("a scenario of this name");
         for seed in first..first + seeds {
             let ran = (scenario.run)(seed, None);
             assert!(ran.problem.is_none(), "{name} seed {seed}: {}", ran.problem.unwrap());
@@ -20,7 +20,7 @@ fn every_combination_is_right() {
 /// What went wrong once: accounts that were read while others freed added up to less than nothing.
 #[test]
 fn seeds_that_failed_are_right() {
-    let scenario = all().find(|scenario| scenario.name == "survival-policies").expect("it is there");
+    let scenario = named("survival-policies").expect("it is there");
     let ran = (scenario.run)(1022, None);
     assert!(ran.problem.is_none(), "{}", ran.problem.unwrap());
 }

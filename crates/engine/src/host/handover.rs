@@ -89,9 +89,13 @@ impl<M: Method> Host<M> {
         let load = |partition| Ownership::load(cx, &self.plan, partition).map(|it| (partition, it));
         let words: Words = self.plan.partitions().filter_map(load).collect();
         detector.restless |= words.iter().any(|(_, word)| !word.is_calm());
+        let mut worked = self.take_back(cx, detector, &words);
+        // What a takeover has begun it ends by itself: until then no other partition is opened.
+        if !self.left_out(cx, detector, &[]).is_empty() {
+            return worked;
+        }
         // Some may have come to this host, and not been opened yet.
         let _ = self.open_published(cx, self.me_as_owner(detector));
-        let mut worked = self.take_back(cx, detector, &words);
         worked += self.give(cx, detector, (log, &takeover), &words);
         worked += self.take(cx, detector, (log, &takeover), &words);
         self.ask(cx, detector, &words);
@@ -169,6 +173,7 @@ impl<M: Method> Host<M> {
     /// Says of partitions that are wanted of this host that they stay.
     fn refuse<F: Fabric>(&self, cx: &Cx<F>, its: &Words) {
         for &(partition, word) in its {
+            debug_assert!(word.is_wanted() && self.holds(partition), "{word:?} is asked of this host");
             // If it has changed, the next turn sees to it.
             word.swap(cx, &self.plan, partition, Ownership { next: None, ..word });
         }
@@ -194,13 +199,9 @@ impl<M: Method> Host<M> {
             return Err(Stays::Busy);
         }
         debug_assert!(partitions.iter().all(|it| self.owners.is_given(*it)), "nobody begins to use them");
-        let until_ns = cx.now_ns() + self.plan.config().lease_ns / PATIENCE_PARTS;
-        let round = self.transactions.close_round();
+        let until_ns = self.patience_ends_ns(cx);
         if !cx.sabotaged("handover.drain") {
-            let ended =
-                self.within(cx, detector, (next, until_ns), |_| Ok(self.transactions.have_ended(round)));
-            self.held_up.taking.store(false, Ordering::Relaxed);
-            ended?;
+            self.await_users(cx, detector, (next, until_ns))?;
         }
         if !cx.sabotaged("handover.withdraw") {
             self.within(cx, detector, (next, until_ns), |cx| {
@@ -217,8 +218,36 @@ impl<M: Method> Host<M> {
         Ok(self.await_logs(cx, detector, log)?)
     }
 
+    /// When partitions that are closed for a hand-over have been closed for long enough.
+    fn patience_ends_ns<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        cx.now_ns() + self.plan.config().lease_ns / PATIENCE_PARTS
+    }
+
+    /// Waits until every transaction of this host that may use partitions that were closed has ended.
+    fn await_users<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        detector: &mut FailureDetector,
+        limits: (HostId, u64),
+    ) -> Result<(), RecoveryError> {
+        let round = self.transactions.close_round();
+        self.within(cx, detector, limits, |_| Ok(self.transactions.have_ended(round)))
+    }
+
     /// Waits until something is so, while the next owner lives, and not for too long.
     fn within<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        detector: &mut FailureDetector,
+        limits: (HostId, u64),
+        is_so: impl Fn(&Cx<F>) -> Result<bool, RecoveryError>,
+    ) -> Result<(), RecoveryError> {
+        let ended = self.wait_within(cx, detector, limits, is_so);
+        self.held_up.taking.store(false, Ordering::Relaxed);
+        ended
+    }
+
+    fn wait_within<F: Fabric>(
         &self,
         cx: &Cx<F>,
         detector: &mut FailureDetector,
@@ -236,7 +265,10 @@ impl<M: Method> Host<M> {
             }
             self.check_still_here()?;
             let left_ns = until_ns.saturating_sub(cx.now_ns());
-            if left_ns == 0 || !self.is_alive(cx, next) {
+            if !self.is_alive(cx, next) {
+                return Err(RecoveryError::NextOwnerGone { host: next });
+            }
+            if left_ns == 0 {
                 return Err(RecoveryError::StaysInUse);
             }
             // Those that wait for others had better end.
@@ -367,19 +399,16 @@ impl<M: Method> Host<M> {
         let image_bytes = rebuilding.run(cx, || self.poll(cx, detector))?;
         self.check_still_here()?;
         self.close(&partitions);
-        let until_ns = cx.now_ns() + self.plan.config().lease_ns / PATIENCE_PARTS;
-        let round = self.transactions.close_round();
-        let ended =
-            self.within(cx, detector, (self.me, until_ns), |_| Ok(self.transactions.have_ended(round)));
-        self.held_up.taking.store(false, Ordering::Relaxed);
-        ended?;
+        self.await_users(cx, detector, (self.me, self.patience_ends_ns(cx)))?;
+        for &partition in &partitions {
+            // Above the version of anything that was ever removed there.
+            self.method.attach(cx, partition, first_of(log.clock().now(cx) + 1), &mut || ())?;
+        }
+        debug_assert!(partitions.iter().all(|it| self.owners.is_closed(*it)), "nobody here uses them");
         let me = self.me_as_owner(detector);
         let mut taken = 0;
         for &(partition, word) in its {
-            // Above the version of anything that was ever removed there.
-            self.method.attach(cx, partition, first_of(log.clock().now(cx) + 1), &mut || ())?;
             let mine = Ownership { owner: me, next: None, released: None };
-            debug_assert!(self.owners.is_closed(partition), "nobody here uses it before it is open");
             if word.swap(cx, &self.plan, partition, mine) {
                 self.owners.set_closed(partition, me);
                 taken += 1;
@@ -389,9 +418,9 @@ impl<M: Method> Host<M> {
         }
         if taken > 0 {
             log.expect_images(cx, image_bytes);
+            self.open_published(cx, me)?;
             // A checkpoint that begins in a later epoch than this one began when they were this host's.
             detector.await_keeping(its.iter().map(|(_, word)| word.owner.host), log.clock().now(cx) + 1);
-            self.open_published(cx, me)?;
         }
         Ok(taken)
     }

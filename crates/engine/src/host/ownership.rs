@@ -121,6 +121,11 @@ impl<M: Method> Host<M> {
             let next = self.owners.next(cx, &self.plan, partition);
             let Some(successor) = next.filter(|successor| successor.host != self.me) else { continue };
             if !self.owners.is_orphan(partition) {
+                if self.is_found_dead(cx, self.owners.of(partition)) {
+                    // It has been taken over, and this host has not dealt with the death yet.
+                    detector.restless = true;
+                    continue;
+                }
                 self.follow_handed_over(cx, partition, successor);
                 worked += 1;
                 continue;
@@ -141,6 +146,16 @@ impl<M: Method> Host<M> {
             self.announce(&PodEvent::Followed { host, partitions });
         }
         worked
+    }
+
+    /// True if the pod has found a host dead in this incarnation, or is about to. Asked behind a look at a
+    /// partition's word: who was not dead by then had handed the partition over, for nobody takes over
+    /// before.
+    fn is_found_dead<F: Fabric>(&self, cx: &Cx<F>, owner: Owner) -> bool {
+        // A word that makes no sense is told by whoever watches.
+        let Ok(slot) = Slot::load(cx, &self.plan, owner.host) else { return true };
+        let is_dead = matches!(slot.state, HostState::Suspect | HostState::Fenced | HostState::Recovered);
+        slot.incarnation == owner.incarnation && is_dead
     }
 
     /// Follows a partition whose owner has handed it over: nothing of it was held by anybody then, so nothing

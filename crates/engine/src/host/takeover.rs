@@ -105,7 +105,12 @@ impl<M: Method> Host<M> {
     }
 
     /// The dead hosts that are neither these nor taken over.
-    fn left_out<F: Fabric>(&self, cx: &Cx<F>, detector: &FailureDetector, dead: &[Slot]) -> Vec<Slot> {
+    pub(super) fn left_out<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        detector: &FailureDetector,
+        dead: &[Slot],
+    ) -> Vec<Slot> {
         let mut others = watch::fenced(cx, &self.plan).unwrap_or_default();
         let is_known = |other: &Slot| dead.contains(other) || detector.taken_over.contains(other);
         others.retain(|other| other.state == HostState::Fenced && !is_known(other));

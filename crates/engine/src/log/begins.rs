@@ -47,12 +47,7 @@ impl Begins {
         change(cx, self.word(host), next);
     }
 
-    /// Where the checkpoint of `host` begins that counts.
-    pub(super) fn of<F: Fabric>(&self, cx: &Cx<F>, host: HostId) -> u64 {
-        cx.load(self.word(host)) & !LIVES
-    }
-
-    /// The same of a host that does not live; `None`: it does, or needs nothing.
+    /// Where the checkpoint of a host begins that does not live; `None`: it does, or needs nothing.
     pub(super) fn of_dead<F: Fabric>(&self, cx: &Cx<F>, host: HostId) -> Option<u64> {
         Some(cx.load(self.word(host))).filter(|begin| *begin < NOTHING)
     }

@@ -319,11 +319,6 @@ impl HostLog {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Where the checkpoint of `host` begins that counts.
-    pub fn begin_of<F: Fabric>(&self, cx: &Cx<F>, host: HostId) -> u64 {
-        self.begins.of(cx, host)
-    }
-
     /// `host` is dead, and its partitions are taken over: what its files hold of them is needed until newer
     /// checkpoints have it.
     pub(crate) fn note_dead<F: Fabric>(&self, cx: &Cx<F>, host: HostId) {

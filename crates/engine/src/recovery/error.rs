@@ -161,6 +161,12 @@ pub enum RecoveryError {
     /// A partition was to be handed over, and could not be closed for long enough.
     #[error("open transactions, or rows that other hosts hold, keep its partitions in use")]
     StaysInUse,
+    /// The host that was to have a partition does not live any more.
+    #[error("host {}, which was to have them, is not alive any more", host.0)]
+    NextOwnerGone {
+        /// The host.
+        host: HostId,
+    },
     /// A successor died in the middle: what it had made its own lies in memory of those it was the successor
     /// of.
     #[error("host {} died while it took over what lies there, and cannot be taken over itself yet", host.0)]
