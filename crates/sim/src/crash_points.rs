@@ -115,6 +115,7 @@ fn run_on<M: Kept>(run: &CrashRun<'_>) -> CrashResult {
         follows: None,
         room: survival::Room::Enough,
         moves: survival::Moving::None,
+        dies_released: None,
     };
     let (mut pod, world) = survival::world::start(&shape, script, |plan| {
         let swarm = Adversary::swarm(run.seed);

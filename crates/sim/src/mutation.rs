@@ -138,8 +138,10 @@ pub const SPARED: &[Spared] = &[
     },
 ];
 
-/// Steps that only few runs miss, and the scenario that presses on them most: it gets most of the search.
+/// Steps (or places: how their names begin) that only few runs miss, and the scenario that presses on them most:
+/// it gets most of the search.
 pub const PRESSED: &[(&str, &str)] = &[
+    ("fence at crates/engine/src/row/resolve.rs", "crash-points"),
     ("checkpoint.await-begin", "durable-copies"),
     ("foreign.recheck-index-last", "rows-gaps"),
     ("log.keep-fragments", "durable-fragments"),
@@ -159,18 +161,23 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("space.leave-segments", "survival-full-heirs"),
     ("space.marks-beside-checkpoints", "survival-full-disks"),
     ("space.use-reserve", "log-room"),
-    ("checkpoint.keep-begin-of-dead", "survival-full-heirs"),
+    ("checkpoint.keep-begin-of-dead", "survival-full-disks"),
     ("checkpoint.keep-needed-images", "survival-churn"),
     ("restore.put-only-if-missing", "survival-full-heirs"),
     ("takeover.keep-files-of-returned", "survival-full-heirs"),
     ("takeover.entangled-together", "survival-full-disks"),
-    ("takeover.claim", "handover-churn"),
+    ("takeover.claim", "handover-last-will"),
     ("handover.no-checkpoint-under-way", "handover-checkpoints"),
     ("handover.drain", "handover-deaths"),
     ("handover.await-logs", "handover-churn"),
     ("handover.withdraw", "handover-churn"),
     ("takeover.rebuild-after-death", "survival-follow"),
 ];
+
+/// True if a scenario presses on what has this name.
+fn presses(scenario: &Scenario, name: &str) -> bool {
+    PRESSED.iter().any(|(begins, on)| name.starts_with(begins) && scenario.name == *on)
+}
 
 /// How much cheaper the runs of such a scenario count.
 const PRESSED_COST: u64 = 64;
@@ -410,15 +417,16 @@ impl<'a> Stage<'a> {
         self.compare_names(reached.keys());
         let candidate = |(left_out, mut reached_by): (LeftOut, Vec<&'static Scenario>)| {
             // Whole pods that die and come back reach nearly everything, slowly.
-            let is_slow = |name: &str| name.starts_with("survival") || name.starts_with("crash");
+            let is_slow =
+                |name: &str| ["survival", "handover", "crash"].iter().any(|it| name.starts_with(it));
             let is_quick = |scenario: &&Scenario| !is_slow(scenario.name);
             if reached_by.iter().any(is_quick) {
                 reached_by.retain(is_quick);
             }
             // What presses on it may be slow, or reach it on other seeds only.
             let name = left_out.to_string();
-            let presses = |s: &&Scenario| PRESSED.contains(&(name.as_str(), s.name)) && s.name.contains(part);
-            for scenario in scenario::all().filter(presses) {
+            let is_pressing = |s: &&Scenario| presses(s, &name) && s.name.contains(part);
+            for scenario in scenario::all().filter(is_pressing) {
                 if reached_by.iter().all(|known| known.name != scenario.name) {
                     reached_by.push(scenario);
                 }
@@ -468,8 +476,8 @@ impl<'a> Stage<'a> {
             return mutant;
         }
         let end_ns = (self.config.now_ns)() + (self.config.seconds_per_mutant * 1e9) as u64;
-        let is_pressed = |scenario: &Scenario| PRESSED.contains(&(mutant.name.as_str(), scenario.name));
-        let search = |s: &&'static Scenario| Search::new(s, if is_pressed(s) { PRESSED_COST } else { 1 });
+        let costs = |s: &Scenario| if presses(s, &mutant.name) { PRESSED_COST } else { 1 };
+        let search = |s: &&'static Scenario| Search::new(s, costs(s));
         let mut searches: Vec<Search> = candidate.reached_by.iter().map(search).collect();
         // Always the scenario that has cost least so far: the cheap ones get many seeds, the dear ones some.
         while let Some(search) =

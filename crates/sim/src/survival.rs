@@ -22,6 +22,7 @@ use liger_engine::row::Rows;
 use liger_engine::{Session, Ticket, TxnError};
 use liger_fabric::sim::{CrashDomain, Report, Sim, SimConfig};
 use liger_fabric::{Cx, HostId};
+use liger_pod::owner::Ownership;
 use liger_pod::plan::Plan;
 use liger_pod::watch;
 
@@ -57,6 +58,8 @@ pub struct SurvivalRun {
     /// One more host dies in this way just after a commit, while another one's death is dealt with and a
     /// transaction of a third lingers.
     pub follows: Option<CrashDomain>,
+    /// One more host dies in this way when it has released a partition, and nobody has it yet.
+    pub dies_released: Option<CrashDomain>,
     /// How much room disks have.
     pub room: Room,
     /// Which partitions go from one living host to another.
@@ -86,6 +89,7 @@ impl SurvivalRun {
             lease_ns: 400_000,
             replay_bytes: 64 << 10,
             follows: None,
+            dies_released: None,
             room: Room::Enough,
             moves: Moving::None,
         }
@@ -158,6 +162,8 @@ pub struct SurvivalResult {
 struct Random {
     run: SurvivalRun,
     follows: Cell<Follows>,
+    /// Of [`SurvivalRun::dies_released`].
+    to_die: Cell<Option<CrashDomain>>,
 }
 
 /// How far the death is that follows another one (see [`SurvivalRun::follows`]).
@@ -174,6 +180,16 @@ enum Follows {
 }
 
 impl Random {
+    /// Kills a host that has released a partition which nobody has yet, perhaps.
+    fn kill_giver(&self, cx: &Cx<Sim>, plan: &Plan) {
+        let Some(domain) = self.to_die.get().filter(|_| cx.random_below(2) == 0) else { return };
+        let mut words = plan.partitions().filter_map(|partition| Ownership::load(cx, plan, partition));
+        if let Some(word) = words.find(|word| word.released.is_some()) {
+            self.to_die.set(None);
+            cx.fabric().kill_host(word.owner.host, domain);
+        }
+    }
+
     /// In a transaction: the first that sees a dead host takes its time, until another one is found dead too.
     fn linger(&self, cx: &Cx<Sim>, plan: &Plan) {
         let sees_dead = || !watch::fenced(cx, plan).expect("intact words").is_empty();
@@ -211,7 +227,9 @@ impl Random {
 
 /// Runs it.
 pub fn run(run: &SurvivalRun) -> SurvivalResult {
-    let random = || Box::new(Random { run: run.clone(), follows: Cell::new(Follows::Waits) });
+    let (follows, to_die) = (Follows::Waits, run.dies_released);
+    let random =
+        || Box::new(Random { run: run.clone(), follows: Cell::new(follows), to_die: Cell::new(to_die) });
     match run.rows.plain {
         PlainTables::None => run_script::<Rows>(run, random()),
         _ => run_script::<Both<Rows, Plain>>(run, random()),
@@ -236,6 +254,7 @@ impl<M: Kept> Script<M> for Random {
         let (mut session, run) = (HostSession::new(cx, engine), &self.run.rows);
         let mix = run.duel.filter(|_| cx.host().0 == 0).unwrap_or(run.mix);
         for _ in 0..run.transactions {
+            self.kill_giver(cx, &world.plan);
             let number = cx.random();
             let transaction = |txn: &mut _| {
                 rows::transaction(cx, txn, run, &mix, number)?;

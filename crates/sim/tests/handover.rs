@@ -39,6 +39,7 @@ fn a_host_that_is_back_gets_its_share() {
 fn hosts_die_while_partitions_move() {
     passes("handover-deaths", 60);
     passes("handover-churn", 60);
+    passes("handover-last-will", 60);
     passes("handover-plain", 40);
 }
 

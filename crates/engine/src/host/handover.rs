@@ -44,6 +44,9 @@ const READING_LEASES: u64 = 8;
 /// Who was refused asks again after such a part of a lease, which doubles each time, up to so many leases.
 const ASKING_PARTS: u64 = 4;
 const ASKING_LEASES: u64 = 8;
+/// So many leases the same hosts have to live before one of them asks for partitions that were not made for
+/// it: who has just died may be back soon.
+const CALM_LEASES: u64 = 8;
 
 /// What a host remembers of partitions that change hands while their owners live.
 #[derive(Default)]
@@ -61,6 +64,9 @@ struct Asking {
     asked: BTreeSet<PartitionId>,
     refusals: u32,
     again_at_ns: u64,
+    /// The hosts that live, and since when they are these.
+    alive: Vec<HostId>,
+    alive_since_ns: u64,
 }
 
 /// Why a partition stays where it is for now.
@@ -443,14 +449,19 @@ impl<M: Method> Host<M> {
         self.plan.partitions().all(calm) && !self.plan.partitions().any(|it| self.owners.is_closed(it))
     }
 
-    /// Asks for partitions as long as this host has less than its share: first for those that were made for
-    /// it, and of hosts that have more than theirs.
+    /// Asks for partitions of hosts that have more than their share, as long as this one has less: for those
+    /// that were made for it at once, for others when the same hosts have lived for a while.
     fn ask<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector, words: &Words) {
         detector.handover.asking.look(cx, self, words);
         if !self.asks.load(Ordering::Acquire) || cx.now_ns() < detector.handover.asking.again_at_ns {
             return;
         }
         let alive: Vec<HostId> = self.plan.hosts().filter(|host| self.is_alive(cx, *host)).collect();
+        let asking = &mut detector.handover.asking;
+        if asking.alive != alive {
+            (asking.alive, asking.alive_since_ns) = (alive.clone(), cx.now_ns());
+        }
+        let is_calm = cx.now_ns() - asking.alive_since_ns >= CALM_LEASES * self.plan.config().lease_ns;
         let share = usize::from(self.partition_count()) / alive.len().max(1);
         // Who is to have a partition counts as if it had it.
         let mut has = BTreeMap::<HostId, usize>::new();
@@ -460,6 +471,9 @@ impl<M: Method> Host<M> {
         let mut others = words.clone();
         others.sort_by_key(|(partition, _)| (self.home(*partition) != self.me, *partition));
         for (partition, word) in others {
+            if self.home(partition) != self.me && !is_calm {
+                continue;
+            }
             let of = word.owner.host;
             let [mine, its] = [self.me, of].map(|host| has.get(&host).copied().unwrap_or_default());
             if mine >= share || of == self.me || its <= share || !alive.contains(&of) {

@@ -86,7 +86,8 @@ impl Owners {
         }
         let now = Owner::load(cx, plan, partition)?;
         // Unless the failure detector has fenced it meanwhile.
-        let _ = place.compare_exchange(word, encode(now), Ordering::SeqCst, Ordering::SeqCst);
+        let found = encode(now) | word & (CLOSED | GIVEN);
+        let _ = place.compare_exchange(word, found, Ordering::SeqCst, Ordering::SeqCst);
         Some(now)
     }
 
@@ -158,7 +159,10 @@ impl Owners {
             if self.of(partition) == (Owner { host: dead.host, incarnation: TO_COME }) {
                 let gone = Owner { host: dead.host, incarnation: dead.incarnation };
                 let last = Owner::load(cx, plan, partition).unwrap_or(gone);
-                self.now[partition.index()].store(encode(last), Ordering::SeqCst);
+                // It may be about to become this host's: handed over, with nothing asked of its owner before.
+                let found = |word: u32| Some(encode(last) | word & (CLOSED | GIVEN));
+                let place = &self.now[partition.index()];
+                let _ = place.fetch_update(Ordering::SeqCst, Ordering::SeqCst, found);
             }
         }
         let before = self.fenced[usize::from(dead.host.0)].swap(dead.incarnation.into(), Ordering::SeqCst);

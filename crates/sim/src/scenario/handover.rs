@@ -1,19 +1,23 @@
 //! Pods whose partitions go from one living host to another (docs/protocols/handover.md), some of whose hosts
 //! die.
 
+use liger_fabric::sim::CrashDomain;
+
 use super::survival::ran;
 use super::{LeftOut, Ran, Scenario};
 use crate::Picker;
 use crate::rows::{Mix, PlainTables, RowsRun};
 use crate::survival::{Death, Moving, SurvivalRun};
 
-/// Nobody dies; hosts that are back get their share; all at once; few rows that come and go; checkpoints all
-/// the time; no room in memory, or on disks; another access method beside rows.
+/// Nobody dies; hosts that are back get their share; all at once; few rows that come and go; a host dies that
+/// has released a partition; checkpoints all the time; no room in memory, or on disks; another access method
+/// beside rows.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "handover", run: calm },
     Scenario { name: "handover-home", run: home },
     Scenario { name: "handover-deaths", run: deaths },
     Scenario { name: "handover-churn", run: churn },
+    Scenario { name: "handover-last-will", run: last_will },
     Scenario { name: "handover-checkpoints", run: checkpoints },
     Scenario { name: "handover-full-memory", run: full_memory },
     Scenario { name: "handover-full-disks", run: full_disks },
@@ -42,6 +46,16 @@ fn churn(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let rows = RowsRun { keys: 3, operations: 2, transactions: 40, mix, budget_rows: 40, ..run.rows };
     let replay_bytes = if seed.is_multiple_of(2) { 2 << 10 } else { run.replay_bytes };
     ran(SurvivalRun { moves: Moving::Any, rows, replay_bytes, ..run }, left_out)
+}
+
+/// A host dies when it has released a partition, while the next owner makes its rows and somebody else is the
+/// dead host's successor.
+fn last_will(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let (run, mut pick) = (SurvivalRun::from_seed(seed), Picker::new(seed ^ 0x686f_6c77));
+    let domains = [CrashDomain::Process, CrashDomain::Host, CrashDomain::HostPersistent];
+    let dies_released = Some(domains[pick.below(3) as usize]);
+    let rows = RowsRun { hosts: 3 + pick.below(2) as u8, transactions: 25, ..run.rows };
+    ran(SurvivalRun { moves: Moving::Any, rows, deaths: Vec::new(), dies_released, ..run }, left_out)
 }
 
 /// Checkpoints of many rows all the time, and a host that dies soon after a partition has come to it: what
