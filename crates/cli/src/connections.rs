@@ -8,7 +8,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use liger_engine::Durability;
@@ -19,6 +19,7 @@ use liger_workload::ledger::request_queue::RequestQueue;
 use liger_workload::ledger::schema::Tables;
 use liger_workload::ledger::wire::{Frames, Message};
 
+use crate::control::Scrubbed;
 use crate::failure::Failure;
 use crate::orders::{Shown, listen};
 
@@ -154,6 +155,13 @@ pub fn show<F: Fabric>(cx: &Cx<F>, host: &RowHost, shown: &Shown) {
     *shown.troubles.lock().unwrap_or_else(PoisonError::into_inner) = host.faults(cx);
     let restored = host.rows().restored(cx).map(|restored| (restored.bytes, restored.of_bytes));
     *shown.restored.lock().unwrap_or_else(PoisonError::into_inner) = restored;
+    let moves = host.rows().moves();
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    *shown.scrubbed.lock().unwrap_or_else(PoisonError::into_inner) = Scrubbed {
+        looks: count(&moves.rows_scrubbed),
+        damaged: count(&moves.rows_damaged),
+        healed: count(&moves.rows_healed),
+    };
     let mut partitions = shown.partitions.lock().unwrap_or_else(PoisonError::into_inner);
     partitions.clear();
     partitions.extend(host.own_partitions().map(|partition| partition.0));

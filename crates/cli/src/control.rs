@@ -88,6 +88,17 @@ pub enum Order {
     GiveUp,
 }
 
+/// What a host has seen of its rows in shared memory since it joined.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Scrubbed {
+    /// Looks at blocks of rows, whether they are as they were written.
+    pub looks: u64,
+    /// Blocks that were found damaged.
+    pub damaged: u64,
+    /// Those of them that were written anew from their owner's copy.
+    pub healed: u64,
+}
+
 /// What a host answers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -130,6 +141,8 @@ pub enum Answer {
         troubles: Vec<String>,
         /// Bytes of images whose rows are made, of how many; none: all are.
         restored: Option<(u64, u64)>,
+        /// What it has seen of its rows in shared memory.
+        scrubbed: Scrubbed,
     },
     /// The host asks for no partitions any more, and has these.
     Owns {

@@ -107,6 +107,16 @@ impl From<EngineName> for EngineArguments {
 }
 
 impl EngineArguments {
+    /// The row engine, whose shared rows have checksums or not.
+    pub fn of_rows(row_checksums: bool) -> Self {
+        Self { policies: Policies { row_checksums, ..Policies::default() }, ..Self::default() }
+    }
+
+    /// Whether shared rows have checksums.
+    pub fn has_row_checksums(&self) -> bool {
+        self.policies.row_checksums
+    }
+
     /// What was asked for, on hosts of so many workers; `adversarial`: histories will be checked.
     ///
     /// # Errors

@@ -37,8 +37,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    backup as back_up, bench, clean, explore, hosts, inspect, probe, rebalance, reproduce, restore, sim,
-    status, up, verify as audit,
+    backup as back_up, bench, clean, explore, hosts, inspect, probe, rebalance, reproduce, restart, restore,
+    sim, status, up, verify as audit,
 };
 
 /// A database for CXL pods: a few hosts around one shared memory.
@@ -89,6 +89,8 @@ enum Command {
     Remove(hosts::OneHost),
     /// Let a host leave once its clients have ended their transactions; it takes no new ones.
     Drain(hosts::Drain),
+    /// Restart the hosts of a pod one after the other, while the others serve.
+    Restart(restart::Arguments),
     /// Let partitions go to other hosts while all serve: an even share for each, or one partition.
     Rebalance(rebalance::Arguments),
     /// Take a checkpoint on every host, while they serve others.
@@ -129,6 +131,7 @@ fn main() -> ExitCode {
         Command::Add(host) => hosts::add(&host),
         Command::Remove(host) => hosts::remove(&host),
         Command::Drain(host) => hosts::drain(&host),
+        Command::Restart(arguments) => restart::run(&arguments),
         Command::Rebalance(arguments) => rebalance::run(&arguments),
         Command::Checkpoint(pod) => hosts::checkpoint(&pod),
         Command::Backup(arguments) => back_up::run(&arguments),

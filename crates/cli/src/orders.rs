@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use liger_engine::db::LogPoint;
 
-use crate::control::{Answer, Order};
+use crate::control::{Answer, Order, Scrubbed};
 use crate::failure::Failure;
 
 /// An order, and where its answers go; `None`: the standard output.
@@ -47,6 +47,8 @@ pub struct Shown {
     pub troubles: Mutex<Vec<String>>,
     /// Bytes of images whose rows are made, of how many; none: all are.
     pub restored: Mutex<Option<(u64, u64)>>,
+    /// What it has seen of its rows in shared memory.
+    pub scrubbed: Mutex<Scrubbed>,
     /// Lets clients go that are in no transaction, and takes no new ones; answers how many are left.
     pub drain: OnceLock<Box<dyn Fn() -> usize + Send + Sync>>,
     /// Says where the log is, and lets an epoch become durable; locked while somebody asks, so that the host
@@ -158,7 +160,8 @@ fn hear(connection: UnixStream, sender: &Sender<Asked>, shown: &Shown) {
             let troubles = shown.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let transactions = shown.transactions.load(Ordering::Relaxed);
             let restored = *shown.restored.lock().unwrap_or_else(PoisonError::into_inner);
-            let status = Answer::Status { transactions, partitions, troubles, restored };
+            let scrubbed = *shown.scrubbed.lock().unwrap_or_else(PoisonError::into_inner);
+            let status = Answer::Status { transactions, partitions, troubles, restored, scrubbed };
             write(&mut &connection, &status, &[]);
             continue;
         }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod catalog;
+mod checksum;
 pub mod db;
 pub mod files;
 pub mod history;

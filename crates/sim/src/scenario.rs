@@ -13,7 +13,8 @@
 //! * [`rows`]: whole pods of row engines, shaped so that each weak spot has a scenario of its own;
 //!   [`joining`]: whose hosts join, or leave, while others ask them for rows;
 //!   [`policies`]: the same with other policies; [`staged`]: meetings arranged by hand that random runs never
-//!   have; [`checkpoint`]: of rows that another host has changed; [`unrestored`]: rows that a restart has not
+//!   have; [`damaged_rows`]: bits of row blocks that flip;
+//!   [`checkpoint`]: of rows that another host has changed; [`unrestored`]: rows that a restart has not
 //!   made yet;
 //! * [`partitioned`]: pods whose hosts share nothing, with two-phase commit; [`motor`]: rows in memory
 //!   servers, with many versions; [`shm`]: Sundial on rows in shared memory;
@@ -31,6 +32,7 @@ pub mod bells;
 pub mod checkpoint;
 pub mod control;
 pub mod crash_points;
+pub mod damaged_rows;
 pub mod durable;
 pub mod epochs;
 pub mod handover;
@@ -133,6 +135,7 @@ pub const ALL: &[&[Scenario]] = &[
     shm::SCENARIOS,
     sql_objects::SCENARIOS,
     staged::SCENARIOS,
+    damaged_rows::SCENARIOS,
     checkpoint::SCENARIOS,
     unrestored::SCENARIOS,
     durable::SCENARIOS,

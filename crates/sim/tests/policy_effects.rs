@@ -115,7 +115,11 @@ fn the_default_costs_what_the_page_on_shared_rows_says() {
     };
     assert_eq!(of(0, false), [2, 0, 0, 0, 0], "the owner reads its DRAM copy");
     assert_eq!(of(1, false), [2, 0, 0, 0, 1], "another host reads its cached copy");
-    assert_eq!(of(0, true), [2, 1, 0, 1, 0], "the owner changes both copies");
+    assert_eq!(
+        of(0, true),
+        [2, 1, 0, 1, 1],
+        "the owner changes both copies, and the checksum by what that was before"
+    );
     assert_eq!(of(1, true), [2, 3, LINES, 1, 1], "another host makes its copy fresh, and changes it");
     assert_eq!(of(0, false), [3, 1, LINES, 0, 1], "the owner copies the row back");
 }

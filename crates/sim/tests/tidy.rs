@@ -34,7 +34,7 @@ const APART: &[(&str, &[&str])] = &[("crates/store/src", &["bwtree", "local"])];
 const ROOMS: &[(&str, &str)] = &[
     (
         "crates/engine/src",
-        "names files tables txn catalog history protocol log instance recovery method host row db",
+        "checksum names files tables txn catalog history protocol log instance recovery method host row db",
     ),
     (
         "crates/sql/src",

@@ -107,8 +107,22 @@ pub struct Drain {
 /// they are in no transaction. Its partitions go to the others before.
 pub fn drain(drain: &Drain) -> Result<ExitCode, Failure> {
     let (dir, host) = (drain.of.open()?, drain.of.host);
+    let left = let_clients_go(&dir, host, drain.within)?;
+    if left > 0 {
+        let seconds = drain.within.as_secs_f64();
+        return Err(Failure::Broken(format!(
+            "{left} clients of host {host} are still in transactions after {seconds} s; it takes no new \
+             ones: ask again, or let it leave with `liger remove`"
+        )));
+    }
+    rebalance::empty(&dir, host, drain.within)?;
+    remove(&drain.of)
+}
+
+/// Lets a host's clients go, and waits for those in transactions for so long; says how many are left.
+pub fn let_clients_go(dir: &PodDir, host: usize, within: Duration) -> Result<usize, Failure> {
     let phase = Phase::start(&format!("clients of host {host} go"));
-    let mut line = Line::connect(&dir, host, SOON)?;
+    let mut line = Line::connect(dir, host, SOON)?;
     let started = Instant::now();
     loop {
         terminal::check_interrupted()?;
@@ -122,49 +136,47 @@ pub fn drain(drain: &Drain) -> Result<ExitCode, Failure> {
             }
         };
         if left == 0 {
-            break;
+            phase.done("gone");
+            return Ok(0);
         }
-        if started.elapsed() > drain.within {
-            let seconds = drain.within.as_secs_f64();
-            return Err(Failure::Broken(format!(
-                "{left} clients of host {host} are still in transactions after {seconds} s; it takes no new \
-                 ones: ask again, or let it leave with `liger remove`"
-            )));
+        if started.elapsed() > within {
+            return Ok(left);
         }
         std::thread::sleep(LOOK);
     }
-    phase.done("gone");
-    rebalance::empty(&dir, host, drain.within)?;
-    remove(&drain.of)
 }
 
 /// Lets a host leave. What it owns, the others take over, as if it had died.
 pub fn remove(of: &OneHost) -> Result<ExitCode, Failure> {
     let dir = of.open()?;
-    let partitions = rebalance::ask_for_none(&dir, of.host)?;
-    let mut line = Line::connect(&dir, of.host, SOON)?;
+    leave(&dir, of.host)?;
+    println!("host {} has left", of.host);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lets a host leave, and waits until others have what it owned.
+pub fn leave(dir: &PodDir, host: usize) -> Result<(), Failure> {
+    let partitions = rebalance::ask_for_none(dir, host)?;
+    let mut line = Line::connect(dir, host, SOON)?;
     if partitions.is_empty() {
         line.order(&Order::Leave)?;
-        line.last(|_, _| ())?;
-        println!("host {} has left", of.host);
-        return Ok(ExitCode::SUCCESS);
+        return line.last(|_, _| ()).map(drop);
     }
     let others: Vec<usize> =
-        (0..dir.hosts()).filter(|host| *host != of.host && ask_host(&dir, *host, SOON).is_ok()).collect();
+        (0..dir.hosts()).filter(|other| *other != host && ask_host(dir, *other, SOON).is_ok()).collect();
     if others.is_empty() {
         return Err(Failure::Refused(format!(
-            "host {} owns the partitions {partitions:?}, and no other host serves that could take them over: \
-             start one with `liger add`, or end the pod",
-            of.host
+            "host {host} owns the partitions {partitions:?}, and no other host serves that could take them \
+             over: start one with `liger add`, or end the pod"
         )));
     }
-    let phase = Phase::start(&format!("host {} leaves its partitions {partitions:?} to others", of.host));
+    let phase = Phase::start(&format!("host {host} leaves its partitions {partitions:?} to others"));
     line.order(&Order::GiveUp)?;
     line.last(|_, _| ())?;
     let started = Instant::now();
     loop {
         terminal::check_interrupted()?;
-        let states: Vec<_> = others.iter().filter_map(|host| ask_host(&dir, *host, SOON).ok()).collect();
+        let states: Vec<_> = others.iter().filter_map(|host| ask_host(dir, *host, SOON).ok()).collect();
         let owned: BTreeSet<u16> = states.iter().flat_map(|said| &said.partitions).copied().collect();
         if partitions.iter().all(|partition| owned.contains(partition)) {
             break;
@@ -173,9 +185,8 @@ pub fn remove(of: &OneHost) -> Result<ExitCode, Failure> {
             let told: Vec<String> = states.into_iter().flat_map(|said| said.troubles).collect();
             let path = dir.path().display();
             return Err(Failure::Broken(format!(
-                "nobody has taken over the partitions {partitions:?} of host {} within {} s ({}): \
+                "nobody has taken over the partitions {partitions:?} of host {host} within {} s ({}): \
                  see `liger status {path}`",
-                of.host,
                 TAKEN_OVER_WITHIN.as_secs(),
                 if told.is_empty() { "no host says why".to_owned() } else { told.join("; ") }
             )));
@@ -183,7 +194,7 @@ pub fn remove(of: &OneHost) -> Result<ExitCode, Failure> {
         std::thread::sleep(LOOK);
     }
     phase.done("taken over");
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Takes a checkpoint on every host that runs.

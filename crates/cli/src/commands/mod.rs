@@ -9,6 +9,7 @@ pub mod inspect;
 pub mod probe;
 pub mod rebalance;
 pub mod reproduce;
+pub mod restart;
 pub mod restore;
 pub mod sim;
 pub mod status;

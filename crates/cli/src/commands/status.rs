@@ -18,6 +18,7 @@ use liger_pod::superblock;
 use liger_pod::watch::Reason;
 use serde_json::{Value, json};
 
+use crate::control::Scrubbed;
 use crate::failure::Failure;
 use crate::leftovers;
 use crate::pod::process::Doing;
@@ -228,6 +229,9 @@ fn print(dir: &PodDir, rows: &[Row]) {
     let file = &dir.file;
     let holds = file.job.holds();
     println!("{}: {holds}, memory {}, lease {} ms", dir.path().display(), file.memory, file.lease_ms);
+    if !file.job.engine.has_row_checksums() {
+        println!("rows in shared memory have no checksums: damage of them is not noticed");
+    }
     println!(
         "\n{:>4}  {:<10}{:>11}{:>9}  {:<8}{:>10}{:>9}{:>11}{:>11}{:>14}  partitions",
         "host",
@@ -263,6 +267,10 @@ fn print(dir: &PodDir, rows: &[Row]) {
     for (host, said) in rows.iter().enumerate().filter_map(|(host, row)| Some((host, row.said.as_ref()?))) {
         if let Some((made, all)) = said.restored {
             println!("host {host} is restoring: {} of {}", sizes::show(made), sizes::show(all));
+        }
+        let Scrubbed { damaged, healed, .. } = said.scrubbed;
+        if damaged > 0 {
+            println!("host {host} has found {damaged} shared rows damaged, and made {healed} of them good");
         }
         said.troubles.iter().for_each(|trouble| println!("host {host} {trouble}"));
     }
@@ -300,6 +308,9 @@ fn json_of(dir: &PodDir, rows: &[Row]) -> Value {
             "partitions": row.said.as_ref().map(|said| &said.partitions),
             "troubles": row.said.as_ref().map(|said| &said.troubles),
             "restored_bytes": row.said.as_ref().and_then(|said| said.restored).map(|restored| restored.0),
+            "rows_scrubbed": row.said.as_ref().map(|said| said.scrubbed.looks),
+            "rows_damaged": row.said.as_ref().map(|said| said.scrubbed.damaged),
+            "rows_healed": row.said.as_ref().map(|said| said.scrubbed.healed),
             "restore_bytes": row.said.as_ref().and_then(|said| said.restored).map(|restored| restored.1),
         })
     });
@@ -308,6 +319,7 @@ fn json_of(dir: &PodDir, rows: &[Row]) -> Value {
         "tables": dir.file.job.holds(),
         "memory": dir.file.memory,
         "lease_ms": dir.file.lease_ms,
+        "row_checksums": dir.file.job.engine.has_row_checksums(),
         "hosts": hosts.collect::<Vec<_>>(),
     })
 }

@@ -425,6 +425,11 @@ fn tell(asker: &mut UnixStream, told: &Told) {
 
 /// Asks a pod's supervisor.
 pub fn ask(dir: &PodDir, asked: Asked) -> Result<(), Failure> {
+    ask_within(dir, asked, PATIENCE)
+}
+
+/// As [`ask`], and waits so long for what it says.
+pub fn ask_within(dir: &PodDir, asked: Asked, patience: Duration) -> Result<(), Failure> {
     let path = dir.supervisor();
     let gone = |e: std::io::Error| {
         let of = dir.path().display();
@@ -434,12 +439,19 @@ pub fn ask(dir: &PodDir, asked: Asked) -> Result<(), Failure> {
         ))
     };
     let mut stream = UnixStream::connect(&path).map_err(gone)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(gone)?;
+    stream.set_read_timeout(Some(patience)).map_err(gone)?;
     let mut line = serde_json::to_vec(&asked).expect("every key is a string");
     line.push(b'\n');
     stream.write_all(&line).map_err(gone)?;
     let mut told = String::new();
-    BufReader::new(stream).read_line(&mut told).map_err(gone)?;
+    let read = BufReader::new(stream).read_line(&mut told);
+    if read.as_ref().is_err_and(|e| matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)) {
+        let seconds = patience.as_secs_f64();
+        return Err(Failure::Broken(format!(
+            "the supervisor has not said within {seconds} s that it serves"
+        )));
+    }
+    read.map_err(gone)?;
     match serde_json::from_str(&told) {
         Ok(Told::Joined) => Ok(()),
         Ok(Told::Failed(why)) => Err(Failure::Refused(why)),

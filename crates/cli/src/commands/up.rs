@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::{Args, ValueEnum};
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, ValueEnum};
 use liger_engine::recovery::checkpointer::REPLAY_BYTES;
 use liger_engine::recovery::salvage::Dead;
 use liger_sql::storage::classes::Family;
@@ -113,6 +114,9 @@ pub struct PodShape {
     /// When a transaction counts as committed; hosts always keep a log, so "none" is refused
     #[arg(long, value_enum, default_value = "pod")]
     pub durability: Durable,
+    /// Whether rows in shared memory have checksums, by which flipped bits are noticed, on or off
+    #[arg(long, default_value = "on", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    pub row_checksums: bool,
     /// Decides the database, the transactions, and what is killed when
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -234,7 +238,7 @@ impl PodShape {
             pace: None,
             omit: None,
             bench,
-            engine: EngineArguments::default(),
+            engine: EngineArguments::of_rows(self.row_checksums),
             seconds: 0.0,
             warm_up_s: 0.0,
             hwcc_bytes,

@@ -10,6 +10,7 @@
 
 use std::fs::OpenOptions;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ use crate::interrupt::{Left, Registered, register};
 /// Hosts of one pod.
 pub struct Hosts {
     dir: PodDir,
+    /// What they run: whatever is at this place when they are started.
+    program: std::io::Result<PathBuf>,
     children: Vec<Option<Runs>>,
 }
 
@@ -66,7 +69,8 @@ impl Hosts {
     /// None has been started.
     pub fn new(dir: PodDir) -> Self {
         let children = (0..dir.hosts()).map(|_| None).collect();
-        Self { dir, children }
+        // Before somebody puts another file in its place, and the system names this one as deleted.
+        Self { dir, program: std::env::current_exe(), children }
     }
 
     /// The pod.
@@ -83,7 +87,8 @@ impl Hosts {
         // Nobody shall take an earlier incarnation's socket for this one's.
         let _ = std::fs::remove_file(self.dir.control(host));
         self.dir.forget_end(host);
-        let program = std::env::current_exe().map_err(broken)?;
+        let program =
+            self.program.as_ref().map_err(|e| broken(std::io::Error::new(e.kind(), e.to_string())))?;
         let child = Command::new(program)
             .arg("serve")
             .arg(self.dir.path())
@@ -114,7 +119,7 @@ impl Hosts {
 
     /// A connection to a host that was started here.
     pub fn line(&mut self, host: usize, patience: Duration) -> Result<Line<'_>, Failure> {
-        let Self { dir, children } = self;
+        let Self { dir, children, .. } = self;
         let child = children[host].as_mut().expect("a host that was started");
         Line::wait(dir, host, patience, || child.ended().is_none())
     }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::PodDir;
-use crate::control::{Answer, Order};
+use crate::control::{Answer, Order, Scrubbed};
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -183,6 +183,8 @@ pub struct Said {
     pub troubles: Vec<String>,
     /// Bytes of images whose rows are made after a restart, of how many; none: all are.
     pub restored: Option<(u64, u64)>,
+    /// What it has seen of its rows in shared memory.
+    pub scrubbed: Scrubbed,
 }
 
 /// Asks a host how it is.
@@ -190,8 +192,8 @@ pub fn ask_host(dir: &PodDir, host: usize, patience: Duration) -> Result<Said, F
     let mut line = Line::connect(dir, host, patience)?;
     line.order(&Order::Status)?;
     match line.last(|_, _| ())? {
-        Answer::Status { transactions, partitions, troubles, restored } => {
-            Ok(Said { transactions, partitions, troubles, restored })
+        Answer::Status { transactions, partitions, troubles, restored, scrubbed } => {
+            Ok(Said { transactions, partitions, troubles, restored, scrubbed })
         }
         other => Err(Failure::Broken(format!("host {host} answered what it was not asked: {other:?}"))),
     }

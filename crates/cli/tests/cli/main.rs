@@ -3,6 +3,7 @@
 mod access;
 mod backup;
 mod benchmarks;
+mod damage;
 mod durability;
 mod endings;
 mod explorations;
@@ -15,6 +16,7 @@ mod pods;
 mod probe;
 mod refusals;
 mod rivals;
+mod rolling;
 mod simulations;
 mod sql;
 

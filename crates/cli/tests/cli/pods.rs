@@ -18,7 +18,12 @@ pub struct Up(Child);
 impl Up {
     #[track_caller]
     pub fn start(arguments: &str) -> Self {
-        let mut command = liger(arguments);
+        Self::started(&mut liger(arguments))
+    }
+
+    /// What this command starts.
+    #[track_caller]
+    pub fn started(command: &mut Command) -> Self {
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary runs");
         let mut line = String::new();

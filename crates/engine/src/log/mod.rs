@@ -15,7 +15,6 @@
 mod begins;
 mod binding;
 pub mod branch;
-mod checksum;
 mod closed;
 pub mod epoch;
 pub mod fragments;

@@ -30,7 +30,7 @@ use liger_fabric::HostId;
 use liger_pod::plan::PartitionId;
 
 use super::branch::{BRANCH_BYTES, BranchHead};
-use super::checksum::{checksum as checksum_of, checksum_from};
+use crate::checksum::{checksum as checksum_of, checksum_from};
 use crate::tables::key::{Key, MAX_KEY_WORDS};
 use crate::tables::layout::MAX_ROW_BYTES;
 use crate::txn::TableId;

@@ -26,8 +26,8 @@
 
 use liger_fabric::HostId;
 
-use super::checksum::{checksum, checksum_from};
 use super::record::{u16_at, u32_at, u64_at};
+use crate::checksum::{checksum, checksum_from};
 
 /// Bytes of a segment's head.
 pub const SEGMENT_HEAD_BYTES: usize = 56;

@@ -73,6 +73,11 @@ pub struct Dead {
 }
 
 impl Dead {
+    /// An incarnation of a pod that keeps no log: nothing of its last transactions is finished.
+    pub fn without_log(slot: Slot) -> Self {
+        Self { slot, changes: LastChanges::new() }
+    }
+
     /// Reads what a dead host may have left half done; `turn` is called now and then, if that takes long.
     ///
     /// # Errors
@@ -85,9 +90,8 @@ impl Dead {
         logs: Option<Logs<'_>>,
         turn: &mut dyn FnMut(),
     ) -> Result<Self, RecoveryError> {
-        let mut changes = LastChanges::new();
-        let Some(log) = &host.log else { return Ok(Self { slot, changes }) };
-        let mut long = Vec::new();
+        let Some(log) = &host.log else { return Ok(Self::without_log(slot)) };
+        let (mut changes, mut long) = (LastChanges::new(), Vec::new());
         for (worker, bytes) in log.last_records(cx, slot.host) {
             // Its tail says that it is whole.
             let record = Record::parse(&bytes).map_err(|why| damaged(slot.host, worker, why))?;

@@ -187,6 +187,16 @@ pub enum RecoveryError {
         /// What is wrong.
         why: BadRecord,
     },
+    /// A row in shared memory is damaged.
+    #[error("a row of table {table}, partition {partition}, is damaged at byte {offset:#x} of shared memory")]
+    DamagedRow {
+        /// The row's table.
+        table: TableId,
+        /// The row's partition.
+        partition: PartitionId,
+        /// Where its block is.
+        offset: u64,
+    },
     /// A row stayed locked.
     #[error("{key:?} of table {table}, partition {partition}, stayed locked for {tries} tries")]
     Held {

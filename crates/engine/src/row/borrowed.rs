@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
 
+use super::block::Shape;
 use crate::protocol::index_map::{IndexMap, Listed, Named};
 use crate::tables::key::Key;
 use crate::txn::TableId;
@@ -20,6 +21,13 @@ pub(super) struct ForeignRow {
     pub(super) row_len: usize,
     pub(super) llsn: u64,
     pub(super) wrote: bool,
+}
+
+impl ForeignRow {
+    /// The shape of its block.
+    pub(super) fn shape(&self) -> Shape {
+        Shape { key_words: self.key.width(), row_len: self.row_len }
+    }
 }
 
 impl Named for ForeignRow {

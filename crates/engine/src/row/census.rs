@@ -1,9 +1,10 @@
 //! How many rows this host has of a range of keys, for those who watch: nothing is locked for longer than a
 //! batch, and rows that come or go meanwhile are counted or not.
 
-use liger_fabric::{Cx, Fabric};
+use liger_fabric::{Cx, DataAddr, Fabric};
 use liger_pod::plan::PartitionId;
 
+use super::block::row_start;
 use super::rows::Rows;
 use crate::tables::key::{Key, KeyRange};
 use crate::txn::TableId;
@@ -23,6 +24,20 @@ pub struct Census {
 }
 
 impl Rows {
+    /// Where the block of a row of this host is in shared memory, and how many of its bytes are in use;
+    /// `None` if the row is not shared.
+    pub fn block_of<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        (partition, table): (PartitionId, TableId),
+        key: &Key,
+    ) -> Option<(DataAddr, usize)> {
+        debug_assert!(self.owns(partition), "a row of this host");
+        let part = self.part(cx, (partition, table));
+        let at = part.address(part.tree.get(key.words())?)?;
+        Some((at.block(), row_start(part.key_words) as usize + part.row_len))
+    }
+
     /// Counts the rows of a range in a partition; none where another host owns it. After a restart, rows that
     /// are not made yet are not counted.
     pub fn census<F: Fabric>(

@@ -2,18 +2,21 @@
 //!
 //! Checked: every lock is free; nothing uncommitted is left; the shared index holds exactly the shared rows,
 //! under their keys and words; words are live and lead to a block that names the row; neighbour bits tell the
-//! truth; the index's own structure; and the heap: what is in use is what can be reached from here.
+//! truth; checksums of blocks; the index's own structure; and the heap: what is in use is what can be
+//! reached from here.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric};
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
+use super::block::block_is;
 use super::moves::sentinel_key;
 use super::partition::{RowId, TablePart};
 use super::rows::Rows;
-use super::shared::block_is;
+
 use crate::method::Checked;
 use crate::protocol::relational::each_key;
 use crate::tables::key::Key;
@@ -27,6 +30,10 @@ impl Rows {
         checked: &mut Checked,
         reachable: &mut BTreeSet<u64>,
     ) {
+        let damaged = self.moves.rows_damaged.load(Ordering::Relaxed);
+        if damaged > 0 {
+            checked.problems.push(format!("{damaged} blocks of shared rows were found damaged"));
+        }
         for partition in self.own_partitions() {
             for relation in self.relations() {
                 let part = self.part(cx, (partition, relation.id));
@@ -91,6 +98,9 @@ impl Rows {
                     head.llsn
                 )),
                 Some(_) => {}
+            }
+            if !self.shared.is_sound(cx, at.block(), part.shape()) {
+                wrong(format!("{key:?}: the checksum of its block does not fit"));
             }
             let neighbour =
                 |row: Option<&(Key, RowId)>| row.is_some_and(|(_, row)| part.address(*row).is_some());

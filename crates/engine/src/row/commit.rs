@@ -3,24 +3,30 @@
 //!
 //! When each happens, and what a crash in between means: host/commit.rs.
 
+use liger_fabric::zerocopy::IntoBytes;
 use liger_fabric::{Cx, DataAddr, Fabric, Work as Cost};
 use liger_store::local::RowFlags;
 
+use super::block::{DELETED, RowHead, Shape, SumChange, row_start};
 use super::latched::Latched;
 use super::leaving::Name;
-use super::shared::{DELETED, SharedRows, row_start};
+use super::shared::SharedRows;
 use super::work::{Spot, Work};
 use crate::catalog::At;
 use crate::method::RowLocation;
-use crate::protocol::workspace::Change;
-use crate::tables::record::Patches;
+use crate::protocol::workspace::{Change, Workspace};
 
 /// So many rows ahead of the one that is given back the next ones are loaded: what a long transaction has is
 /// in no cache any more.
 const AHEAD: usize = 8;
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["commit.write-own-dram-copy"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "commit.write-own-dram-copy",
+    "commit.sum-changes",
+    "commit.sum-changes-of-others",
+    "commit.sum-version",
+];
 
 impl<'t, F: Fabric> Work<'t, '_, F> {
     /// Writes changed rows of other hosts to their blocks; true if there were any.
@@ -33,22 +39,14 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
                 // This host keeps the write lock until the owner has removed the row. Should it die before,
                 // with later records in its ring, the block tells what becomes of the row.
                 if !change.is_new {
-                    self.cx.write(row.at.block(), &(self.state.llsn | DELETED).to_ne_bytes());
-                    self.host.shared.write_back(self.cx, row.at.block(), 8);
+                    let (shape, llsn) = (row.shape(), self.state.llsn | DELETED);
+                    self.host.shared.write_version(self.cx, row.at.block(), shape, llsn);
                     any = true;
                 }
                 continue;
             }
-            let key_words = row.key.width();
-            write_through(
-                self.cx,
-                (self.host.shared, row.at.block()),
-                key_words,
-                self.state.llsn,
-                change,
-                &self.state.core.work.patches,
-                &self.state.core.work.images,
-            );
+            let block = (self.host.shared, row.at.block());
+            write_through(self.cx, block, (row.shape(), self.state.llsn), change, &self.state.core.work);
             row.wrote = true;
             any = true;
         }
@@ -68,15 +66,7 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
             let part = latched.reach(cx, (partition, table), |place| host.latch(place));
             if let Some(at) = part.address(row) {
                 let block = (host.shared, at.block());
-                write_through(
-                    cx,
-                    block,
-                    part.key_words,
-                    self.state.llsn,
-                    change,
-                    &self.state.core.work.patches,
-                    &self.state.core.work.images,
-                );
+                write_through(cx, block, (part.shape(), self.state.llsn), change, &self.state.core.work);
                 part.set_flag(row, RowFlags::WRITTEN, true);
                 any_shared = true;
             }
@@ -180,27 +170,67 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
 fn write_through<F: Fabric>(
     cx: &Cx<F>,
     (shared, block): (SharedRows, DataAddr),
-    key_words: usize,
-    llsn: u64,
+    (shape, llsn): (Shape, u64),
     change: &Change<RowLocation>,
-    patches: &Patches,
-    images: &[u8],
+    work: &Workspace<RowLocation>,
 ) {
-    let start = block.byte(row_start(key_words));
+    let start = block.byte(row_start(shape.key_words));
     if let Some((from, to)) = change.image {
-        let image = &images[from as usize..to as usize];
+        let image = &work.images[from as usize..to as usize];
         cx.write(start, image);
         shared.write_back(cx, start, image.len());
     }
-    let mut dirty = Dirty { shared, from: 0, to: 8 };
-    cx.write(block, &llsn.to_ne_bytes());
-    for (offset, bytes) in patches.iter(change.patches) {
+    let head = changed_head(cx, (shared, block), (shape, llsn), change, work);
+    let mut dirty = Dirty { shared, from: 0, to: size_of::<RowHead>() as u64 };
+    cx.write(block, head.as_bytes());
+    for (offset, bytes) in work.patches.iter(change.patches) {
         let at = start.byte(u64::from(offset));
         cx.write(at, bytes);
         let (from, to) = (at.offset() - block.offset(), at.offset() - block.offset() + bytes.len() as u64);
         dirty.add(cx, block, from, to);
     }
     dirty.write_back(cx, block);
+}
+
+/// The head of a block when a change has been made, whose image is written and whose patches are not.
+fn changed_head<F: Fabric>(
+    cx: &Cx<F>,
+    (shared, block): (SharedRows, DataAddr),
+    (shape, llsn): (Shape, u64),
+    change: &Change<RowLocation>,
+    work: &Workspace<RowLocation>,
+) -> RowHead {
+    let mut head = RowHead::new((change.place.partition, change.table), llsn);
+    if !shared.checksums {
+        return head;
+    }
+    let mut sum = SumChange::new(shape);
+    match change.image {
+        Some((from, to)) => {
+            let image = &work.images[from as usize..to as usize];
+            debug_assert_eq!(image.len(), shape.row_len, "an image is of a whole row");
+            head.checksum = head.checksum_with(change.key.words().as_bytes(), image);
+            shared.spend_on_sum(cx, image.len());
+        }
+        None => {
+            let before: RowHead = cx.read_layout(block);
+            head.checksum = before.checksum;
+            if !cx.sabotaged("commit.sum-version") {
+                sum.version(before.llsn, llsn);
+            }
+        }
+    }
+    let start = block.byte(row_start(shape.key_words));
+    let is_ours = matches!(Spot::of(change.place), Spot::Own { .. });
+    let left_out =
+        cx.sabotaged("commit.sum-changes") || !is_ours && cx.sabotaged("commit.sum-changes-of-others");
+    for (offset, bytes) in work.patches.iter(change.patches).filter(|_| !left_out) {
+        sum.patch(cx, start, offset.into(), bytes);
+    }
+    let (sum, summed) = sum.finish();
+    shared.spend_on_sum(cx, summed);
+    head.checksum ^= sum;
+    head
 }
 
 /// A run of changed bytes of a block whose lines are written back together.

@@ -98,7 +98,10 @@ impl Rows {
         }
         match part.refresh(cx, self.shared, row) {
             Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
+            Err(why) => {
+                self.heed(cx, part, row, &why);
+                ControlFlow::Break(())
+            }
         }
     }
 }

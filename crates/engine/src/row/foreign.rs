@@ -16,14 +16,15 @@ use liger_fabric::{Fabric, Work as Cost};
 use liger_pod::heap::TupleAddr;
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
+use super::block::{Shape, block_is, row_start};
 use super::borrowed::ForeignRow;
 use super::leaving::Name;
 use super::message::{Action, Answer};
 use super::moves::sentinel_key;
-use super::partition::Mode;
+use super::partition::{Mode, damaged_row};
 use super::policy::Steps;
 use super::remote::Entry;
-use super::shared::{Acquired, block_is, block_len, row_start};
+use super::shared::Acquired;
 use super::work::Work;
 use crate::catalog::{At, Relation};
 use crate::protocol::failure::tree_error;
@@ -187,7 +188,7 @@ impl<F: Fabric> Work<'_, '_, F> {
         match acquired {
             Acquired::Granted { fresh, .. } => {
                 if !fresh {
-                    host.shared.freshen_unknown(cx, block);
+                    host.freshen_unknown(cx, block);
                 }
             }
             // This host holds the cell, but not through this entry: as another key's. Whoever has just lost
@@ -205,15 +206,16 @@ impl<F: Fabric> Work<'_, '_, F> {
         }
         let head = block_is(cx, block, at.ids(), key)
             .or_else(|| cx.sabotaged("foreign.compare-key").then(|| cx.read_layout(block)));
-        let Some(head) = head else {
-            // Another row by now (or another key with this hash, which a worker of this host holds).
+        let Some(head) = head.filter(|head| !head.is_refused()) else {
+            // Another row by now (or another key with this hash, which a worker of this host holds), or it is
+            // damaged.
             if entry.is_unheld() {
                 match mode {
                     Mode::Read => host.shared.release_read(cx, entry.at),
                     Mode::Write => host.shared.release_write(cx, entry.at, false, false),
                 }
                 shard.remove(&hash);
-                return Ok(Try::Stale);
+                return head.map_or(Ok(Try::Stale), |_| Err(damaged_row(at.table(), block)));
             }
             return Err(Conflict::Moved.into());
         };
@@ -459,7 +461,7 @@ impl<F: Fabric> Work<'_, '_, F> {
             host.leaving.lock(cx).remove(&name);
         }
         drop(shard);
-        host.shared.freshen(cx, address.block(), block_len(at.relation.key_words, at.relation.row_len));
+        host.shared.freshen(cx, address.block(), Shape::of(at.relation).block_len());
         let i = self.remember(at, key, hash, address, llsn);
         let place = self.mine.foreign[i].place(i);
         self.state.llsn = self.state.llsn.max(llsn);

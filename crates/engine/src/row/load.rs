@@ -92,7 +92,7 @@ impl Rows {
                     let at = self.row_at(raw).map_err(|e| tree_error(table, e))?;
                     if let Acquired::Granted { fresh, .. } = self.shared.acquire_read(cx, at) {
                         if !fresh {
-                            self.shared.freshen_unknown(cx, at.block());
+                            self.freshen_unknown(cx, at.block());
                         }
                         self.shared.release_read(cx, at);
                         self.remote.learn(cx, hash, at);

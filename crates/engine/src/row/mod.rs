@@ -4,7 +4,8 @@
 //! Rows are an access method of a host (method/): the host's transactions, commits and takeovers are in
 //! host/.
 //!
-//! * [`cell`], [`shared`]: the tuple cell, and locking a shared row through it;
+//! * [`cell`], [`shared`]: the tuple cell, and locking a shared row through it; [`block`]: what lies behind
+//!   it, `scrub`: whether that is as it was written;
 //! * `partition`: rows of this host, `latched`: the latches of its tables; `unrestored`: those that a restart
 //!   has not made yet; `moves`: into shared memory and back; `eviction`, `out_of_memory`: when that fills up,
 //!   and when it is full; `remote`: what is known of other hosts' rows;
@@ -17,6 +18,7 @@
 
 mod ahead;
 mod asking;
+pub mod block;
 mod borrowed;
 pub mod cell;
 mod census;
@@ -39,6 +41,7 @@ pub mod policy;
 mod remote;
 mod resolve;
 mod rows;
+mod scrub;
 mod serves;
 pub mod shared;
 mod stores;
@@ -84,6 +87,7 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         leaving::SABOTAGE_STEPS,
         resolve::SABOTAGE_STEPS,
         takeover::SABOTAGE_STEPS,
+        scrub::SABOTAGE_STEPS,
     ]
     .into_iter()
     .flatten()

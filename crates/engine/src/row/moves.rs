@@ -17,12 +17,13 @@ use liger_pod::heap::{BlockClass, OutOfMemory, TupleAddr};
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::TreeError;
 
+use super::block::{DELETED, RowHead, UNCOMMITTED, VERSION};
 use super::message::{Action, Answer, Removal};
 use super::out_of_memory::{Eviction, Outcome};
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
 use super::rows::Rows;
-use super::shared::{DELETED, Held, ROW_MAGIC, RowHead, UNCOMMITTED, VERSION, read_key};
+use super::shared::Held;
 use crate::instance::count;
 use crate::protocol::failure::Failure;
 use crate::tables::key::{Key, KeyRange};
@@ -60,15 +61,8 @@ impl Rows {
         self.retract_stale(cx, part)?;
         let at = self.place_for(cx, len)?;
         let uncommitted = if holder.is_some() { UNCOMMITTED } else { 0 };
-        let head = RowHead {
-            llsn: part.rows.version(row) | uncommitted,
-            table: table.0,
-            partition: partition.0,
-            row_len: part.row_len as u16,
-            key_words: part.key_words as u8,
-            magic: ROW_MAGIC,
-        };
-        self.shared.write_block(cx, at.block(), &head, key.words(), part.rows.bytes(row));
+        let head = RowHead::new(place, part.rows.version(row) | uncommitted);
+        self.shared.write_block(cx, at.block(), head, key.words(), part.rows.bytes(row));
         cx.spend(Work::DramLine, len.div_ceil(64) as u32);
         // The row is in shared memory before its cell can live.
         cx.fence();
@@ -151,8 +145,8 @@ impl Rows {
         }
     }
 
-    /// Takes an idle row out of shared memory. False if somebody holds it. The row's share of the partition
-    /// is latched.
+    /// Takes an idle row out of shared memory. False if somebody holds it, or if its block is damaged and the
+    /// DRAM copy is behind: then it stays, refused. The row's share of the partition is latched.
     pub(super) fn move_row_out<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart, row: RowId) -> bool {
         let Some(at) = part.address(row) else { return false };
         if !part.is_unheld(row) {
@@ -161,16 +155,20 @@ impl Rows {
         let early = cx.sabotaged("moves.kill-before-copy-back");
         if early {
             self.shared.freshen(cx, at.block(), part.block_len());
-            part.copy_back(cx, row, at.block());
+            let _ = part.copy_back(cx, self.shared, row, at.block());
         }
         let Some(before) = self.shared.retire_free(cx, at) else { return false };
         if !self.shared.is_fresh(cx, before) {
             self.shared.freshen(cx, at.block(), part.block_len());
         }
-        let key = read_key(cx, at.block(), part.key_words);
-        if self.shared.is_behind(before) && !early && !cx.sabotaged("moves.copy-back") {
-            part.copy_back(cx, row, at.block());
+        let copies = self.shared.is_behind(before) && !early && !cx.sabotaged("moves.copy-back");
+        let shared = SharedRow { partition: part.place.0, table: part.place.1, row, at };
+        if copies && part.copy_back(cx, self.shared, row, at.block()).is_err() {
+            self.shared.revive(cx, at);
+            self.note_damaged(cx, shared);
+            return false;
         }
+        let key = self.key_of(cx, part, shared).expect("a row that was neither removed nor undone has a key");
         self.withdraw(cx, part, &key, row, at);
         count(&self.moves.moved_out, 1);
         true
@@ -447,6 +445,7 @@ impl Rows {
         // One that was made later is another insert's: mail of one host may be handled side by side.
         let is_uncommitted = now & UNCOMMITTED != 0 && now & VERSION < part.adopted_llsn;
         let is_meant = is_deleted || is_uncommitted && (uncommitted || named == Some(at) && llsn == 0);
+        let is_meant = is_meant && self.shared.is_sound(cx, at.block(), part.shape());
         cx.end_unsure(is_meant);
         is_meant
     }

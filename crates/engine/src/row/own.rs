@@ -60,7 +60,10 @@ impl<F: Fabric> Work<'_, '_, F> {
             self.search_word(part, place.1, (near, row))?;
         }
         let locked = part.lock(self.cx, self.host.shared, row, self.state.me, mode, gap);
-        let before = locked.inspect_err(|_| self.state.in_the_way = part.others_at(row, self.state.me))?;
+        let before = locked.inspect_err(|why| {
+            self.state.in_the_way = part.others_at(row, self.state.me);
+            self.host.heed(self.cx, part, row, why);
+        })?;
         debug_assert!(!part.is_unheld(row), "it is held now");
         if before.is_none() {
             self.mine.held.push(own_place(place, row));

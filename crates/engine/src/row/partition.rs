@@ -22,12 +22,13 @@ use liger_pod::plan::PartitionId;
 use liger_store::bwtree::BwTree;
 use liger_store::local::{Holders, LocalTree, Neighbors, RowFlags, RowSlab};
 
+use super::block::Shape;
 use super::cell::TupleCell;
-use super::shared::{Acquired, SharedRows, block_len, read_block};
+use super::shared::{Acquired, SharedRows};
 use super::unrestored::Unrestored;
 use crate::instance::Holder;
 use crate::tables::key::Key;
-use crate::txn::{Conflict, TableId};
+use crate::txn::{Conflict, TableId, TxnError};
 
 /// Number of a row in its table's share of a partition.
 pub type RowId = u32;
@@ -49,9 +50,15 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "partition.clear-next-real-on-insert",
     "partition.clear-real-bits-before-leaving",
     "partition.copy-back-on-lock",
+    "partition.check-what-is-copied",
     "partition.check-gap-of-workers",
     "partition.clear-below-before-check-above",
 ];
+
+/// What is told of a shared row whose block is damaged.
+pub fn damaged_row(table: TableId, block: DataAddr) -> TxnError {
+    TxnError::Damaged { table, what: "row in shared memory", found: block.offset() }
+}
 
 /// One table's (or index's) share of a partition.
 pub struct TablePart {
@@ -118,9 +125,14 @@ impl TablePart {
         TupleAddr::from_raw(self.rows.shared(row))
     }
 
+    /// The shape of a shared row's block.
+    pub const fn shape(&self) -> Shape {
+        Shape { key_words: self.key_words, row_len: self.row_len }
+    }
+
     /// Bytes of a shared row's block.
-    pub fn block_len(&self) -> usize {
-        block_len(self.key_words, self.row_len)
+    pub const fn block_len(&self) -> usize {
+        self.shape().block_len()
     }
 
     /// The row with this key.
@@ -153,6 +165,9 @@ impl TablePart {
     }
 
     /// Takes or strengthens `me`'s lock on a row; how `me` had it before.
+    ///
+    /// # Errors
+    /// A conflict with who holds it; damage of its block, which is not to be used then.
     pub fn lock<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
@@ -161,14 +176,14 @@ impl TablePart {
         me: Holder,
         mode: Mode,
         gap: bool,
-    ) -> Result<Option<Mode>, Conflict> {
+    ) -> Result<Option<Mode>, TxnError> {
         cx.spend(Work::Row, shared.touches());
         let mut holders = self.rows.holders(row);
         let before = holders;
         let mine = me.bit();
         let writer = me.writer();
         if holders.writer != 0 && holders.writer != writer {
-            return Err(Conflict::WriteLocked);
+            return Err(Conflict::WriteLocked.into());
         }
         match mode {
             Mode::Read if holders.writer == writer || holders.readers & mine != 0 => {}
@@ -181,7 +196,7 @@ impl TablePart {
             Mode::Write if holders.writer == writer => {}
             Mode::Write => {
                 if holders.readers & !mine != 0 {
-                    return Err(Conflict::ReadLocked);
+                    return Err(Conflict::ReadLocked.into());
                 }
                 self.acquire(cx, shared, row, Mode::Write, holders.readers != 0)?;
                 holders.writer = writer;
@@ -219,33 +234,44 @@ impl TablePart {
         row: RowId,
         mode: Mode,
         upgrade: bool,
-    ) -> Result<(), Conflict> {
+    ) -> Result<(), TxnError> {
         let Some(at) = self.address(row) else { return Ok(()) };
         let acquired = match mode {
             Mode::Read => shared.acquire_read(cx, at),
             Mode::Write => shared.acquire_write(cx, at, upgrade),
         };
-        match acquired {
-            Acquired::Granted { cell, fresh } => {
-                if !fresh {
-                    shared.freshen(cx, at.block(), self.block_len());
-                }
-                if shared.is_behind(cell) && !cx.sabotaged("partition.copy-back-on-lock") {
-                    self.copy_back(cx, row, at.block());
-                    if cell.is_modified() {
-                        shared.clear_modified(cx, at);
-                    }
-                }
-                Ok(())
-            }
-            Acquired::Conflict => Err(shared.refusal(cx, at, mode)),
+        let (cell, fresh) = match acquired {
+            Acquired::Granted { cell, fresh } => (cell, fresh),
+            Acquired::Conflict => return Err(shared.refusal(cx, at, mode).into()),
             Acquired::Gone => unreachable!("only the owner takes a row out of shared memory"),
+        };
+        if !fresh {
+            shared.freshen(cx, at.block(), self.block_len());
         }
+        // What a reader of this host has made current is so.
+        debug_assert!(
+            !(upgrade && cell.is_modified()),
+            "nobody changes a row that this host reads: {cell:?}"
+        );
+        if upgrade || !shared.is_behind(cell) || cx.sabotaged("partition.copy-back-on-lock") {
+            return Ok(());
+        }
+        let copied = self.copy_back(cx, shared, row, at.block());
+        if copied.is_ok() == cell.is_modified() {
+            shared.set_modified(cx, at, copied.is_err());
+        }
+        copied.inspect_err(|_| match mode {
+            Mode::Read => shared.release_read(cx, at),
+            Mode::Write => shared.release_write(cx, at, false, false),
+        })
     }
 
     /// Makes the DRAM copy of a shared row current, which no worker of this host holds. Takes the host's read
     /// lock and gives it back in one hold of the latch, so it is no worker's.
-    pub fn refresh<F: Fabric>(&mut self, cx: &Cx<F>, shared: SharedRows, row: RowId) -> Result<(), Conflict> {
+    ///
+    /// # Errors
+    /// As [`TablePart::lock`].
+    pub fn refresh<F: Fabric>(&mut self, cx: &Cx<F>, shared: SharedRows, row: RowId) -> Result<(), TxnError> {
         debug_assert!(self.is_unheld(row), "who holds a row has made its DRAM copy current");
         self.acquire(cx, shared, row, Mode::Read, false)?;
         self.address(row).into_iter().for_each(|at| shared.release_read(cx, at));
@@ -253,10 +279,23 @@ impl TablePart {
     }
 
     /// Copies a shared row over its DRAM copy. The row is locked, or dead, and its lines are fresh here.
-    pub fn copy_back<F: Fabric>(&mut self, cx: &Cx<F>, row: RowId, block: DataAddr) {
-        let head = read_block(cx, block, self.key_words, self.rows.bytes_mut(row));
+    ///
+    /// # Errors
+    /// If the block is damaged. The DRAM copy is nothing to be used then, and the word has to say so.
+    pub fn copy_back<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        shared: SharedRows,
+        row: RowId,
+        block: DataAddr,
+    ) -> Result<(), TxnError> {
+        let (head, is_sound) = shared.read_block(cx, block, self.key_words, self.rows.bytes_mut(row));
+        if !is_sound && !cx.sabotaged("partition.check-what-is-copied") {
+            return Err(damaged_row(self.place.1, block));
+        }
         cx.spend(Work::DramLine, self.row_len.div_ceil(64) as u32);
         self.rows.set_version(row, head.llsn);
+        Ok(())
     }
 
     /// Gives back all that `me` holds of a row, and clears what it has marked there. If it has changed the

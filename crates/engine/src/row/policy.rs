@@ -47,6 +47,8 @@ pub struct Policies {
     pub dirty_tracking: bool,
     /// In how many steps a shared row is used.
     pub steps: Steps,
+    /// Whether blocks of shared rows have checksums. All hosts of a pod decide alike.
+    pub row_checksums: bool,
 }
 
 impl Default for Policies {
@@ -60,6 +62,7 @@ impl Default for Policies {
             shortcuts: true,
             dirty_tracking: true,
             steps: Steps::default(),
+            row_checksums: true,
         }
     }
 }
@@ -76,6 +79,7 @@ impl Policies {
         "shortcuts",
         "dirty-tracking",
         "steps",
+        "row-checksums",
     ];
 
     /// Takes one decision by name.
@@ -91,6 +95,7 @@ impl Policies {
             "shortcuts" => self.shortcuts = find("switch", SWITCH, value)?,
             "dirty-tracking" => self.dirty_tracking = find("switch", SWITCH, value)?,
             "steps" => self.steps = value.parse()?,
+            "row-checksums" => self.row_checksums = find("switch", SWITCH, value)?,
             _ => {
                 let (kind, name, known) = ("policy", name.to_owned(), Self::NAMES.join(", "));
                 return Err(UnknownName { kind, name, known });
@@ -106,9 +111,9 @@ impl fmt::Display for Policies {
         let Self { coherence, move_out, move_out_when, .. } = self;
         write!(f, "coherence={coherence},move-out={move_out},move-out-when={move_out_when},")?;
         let (gaps, shortcuts) = (switch(self.next_key_locking), switch(self.shortcuts));
-        let tracking = switch(self.dirty_tracking);
-        let steps = self.steps;
-        write!(f, "next-key-locking={gaps},shortcuts={shortcuts},dirty-tracking={tracking},steps={steps}")
+        let (tracking, steps) = (switch(self.dirty_tracking), self.steps);
+        write!(f, "next-key-locking={gaps},shortcuts={shortcuts},dirty-tracking={tracking},steps={steps},")?;
+        write!(f, "row-checksums={}", switch(self.row_checksums))
     }
 }
 
@@ -136,13 +141,14 @@ mod tests {
         assert_eq!(
             default.to_string(),
             "coherence=write-through,move-out=clock,move-out-when=on-demand,\
-             next-key-locking=on,shortcuts=on,dirty-tracking=on,steps=merged"
+             next-key-locking=on,shortcuts=on,dirty-tracking=on,steps=merged,row-checksums=on"
         );
         assert_eq!(default.to_string().parse(), Ok(default));
-        let other = "coherence=always-bypass, move-out=lru,dirty-tracking=off,shortcuts=off,steps=artifact";
+        let other =
+            "coherence=always-bypass, move-out=lru,dirty-tracking=off,row-checksums=off,steps=artifact";
         let other: Policies = other.parse().expect("known names");
         assert_eq!((other.coherence, other.move_out), (Coherence::AlwaysBypass, MoveOut::Lru));
-        assert!(!other.dirty_tracking && !other.shortcuts && other.next_key_locking);
+        assert!(!other.dirty_tracking && !other.row_checksums && other.next_key_locking);
         assert_eq!(other.to_string().parse(), Ok(other));
         assert_eq!("".parse(), Ok(default));
         for wrong in ["shortcuts", "shortcuts=maybe", "move-out=random", "lock=on"] {

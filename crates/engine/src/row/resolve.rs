@@ -6,15 +6,17 @@
 //! 2. Whoever may take a row away resolves it: the owner of its partition under the latch, or the successor
 //!    of a dead owner.
 
-use liger_fabric::{Cx, Fabric};
+use liger_fabric::zerocopy::IntoBytes;
+use liger_fabric::{Cx, DataAddr, Fabric};
 use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{BwTree, Entries, Trace, TreeError};
 
+use super::block::{DELETED, RowHead, Shape, UNCOMMITTED, VERSION, block_is, row_start};
 use super::moves::sentinel_key;
+use super::policy::SharedRow;
 use super::rows::Rows;
-use super::shared::{DELETED, UNCOMMITTED, VERSION, block_is, block_len, row_start};
-use crate::catalog::{At, Relation};
+use crate::catalog::At;
 use crate::instance::count;
 use crate::log::record::Op;
 use crate::method::{Dead, LastChange, Poll};
@@ -27,6 +29,8 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "resolve.only-newer-records",
     "resolve.undo-inserts",
     "resolve.forget-readers",
+    "resolve.sum-redone",
+    "resolve.check-before-use",
 ];
 
 /// Entries of a shared index: keys, and the words of their rows.
@@ -43,6 +47,8 @@ pub(super) enum Resolved {
     /// It goes: its delete has committed (in this version), or its insert has not (0). The dead host's write
     /// lock is still on it.
     Goes(u64),
+    /// It stays and is refused: its block is damaged.
+    Damaged,
 }
 
 impl Rows {
@@ -67,8 +73,14 @@ impl Rows {
                         false => part.tree.get(key.words()),
                     };
                     let Some(row) = row.filter(|row| part.address(*row) == Some(at)) else { continue };
-                    if let Resolved::Goes(llsn) = self.resolve(cx, dead, (partition, relation.id), &key, at) {
-                        self.remove_row(cx, part, &key, row, dead.slot.host, llsn);
+                    match self.resolve(cx, dead, (partition, relation.id), &key, at) {
+                        Resolved::Stays => {}
+                        Resolved::Goes(llsn) => {
+                            self.remove_row(cx, part, &key, row, dead.slot.host, llsn);
+                        }
+                        Resolved::Damaged => {
+                            self.note_damaged(cx, SharedRow { partition, table: relation.id, row, at });
+                        }
                     }
                 }
                 drop(latched);
@@ -140,8 +152,9 @@ impl Rows {
         let word = self.shared.peek(cx, at);
         if word.is_live() && word.writer() == Some(host) {
             count(&self.moves.locks_resolved, 1);
-            if let resolved @ Resolved::Goes(_) = self.resolve_writer(cx, dead, place, key, at) {
-                return resolved;
+            match self.resolve_writer(cx, dead, place, key, at) {
+                Resolved::Stays => {}
+                resolved => return resolved,
             }
         }
         if !cx.sabotaged("resolve.forget-readers") {
@@ -159,13 +172,16 @@ impl Rows {
         at: TupleAddr,
     ) -> Resolved {
         let relation = self.catalog.relation(table).expect("an index of a table that exists");
-        let block = at.block();
-        self.shared.freshen(cx, block, block_len(relation.key_words, relation.row_len));
-        let Some(head) = block_is(cx, block, (partition, table), key) else {
-            // Damage. The row stays locked, and whoever wants it is told of a conflict.
+        let (block, shape) = (at.block(), Shape::of(relation));
+        self.shared.freshen(cx, block, shape.block_len());
+        let head: RowHead = cx.read_layout(block);
+        if head.is_refused() {
+            self.shared.release_for(cx, at, dead.slot.host, false);
             return Resolved::Stays;
-        };
-        if head.llsn & DELETED != 0 {
+        }
+        let is_its = block_is(cx, block, (partition, table), key).is_some();
+        let is_sound = self.shared.is_sound(cx, block, shape) || cx.sabotaged("resolve.check-before-use");
+        if is_its && is_sound && head.llsn & DELETED != 0 {
             return Resolved::Goes(head.llsn & VERSION);
         }
         let any = cx.sabotaged("resolve.only-newer-records");
@@ -173,44 +189,64 @@ impl Rows {
             let newer = match head.llsn & UNCOMMITTED != 0 {
                 true => last.llsn > head.llsn & VERSION,
                 // The same version may have come here in part.
-                false => last.llsn >= head.llsn,
+                false => last.llsn >= head.llsn & VERSION,
             };
             newer || any
         });
         let last = if cx.sabotaged("resolve.redo-committed") { None } else { last };
+        // What does not fit may be half written, where something was to be written: all of that is written
+        // again.
+        let is_half = |last: &LastChange| last.op != Op::Delete || head.llsn == last.llsn | DELETED;
+        let is_usable = is_its && (is_sound || last.is_some_and(is_half));
         match last {
-            Some(last) if last.op == Op::Delete => return Resolved::Goes(last.llsn),
-            Some(last) => self.redo(cx, relation, block, last),
-            None if head.llsn & UNCOMMITTED != 0 && !cx.sabotaged("resolve.undo-inserts") => {
-                return Resolved::Goes(0);
+            Some(last) if is_usable && last.op == Op::Delete => return Resolved::Goes(last.llsn),
+            Some(last) if is_usable && self.redo(cx, (block, shape), (head, is_sound), last) => {}
+            None if is_usable && head.llsn & UNCOMMITTED == 0 => {}
+            None if is_usable && cx.sabotaged("resolve.undo-inserts") => {}
+            None if is_usable => return Resolved::Goes(0),
+            _ => {
+                self.shared.refuse(cx, block, (partition, table), key);
+                cx.fence();
+                self.shared.release_for(cx, at, dead.slot.host, true);
+                return Resolved::Damaged;
             }
-            None => {}
         }
         self.shared.release_for(cx, at, dead.slot.host, last.is_some());
         Resolved::Stays
     }
 
-    /// Brings a row to where a committed transaction was about to bring it.
+    /// Brings a row to where a committed transaction was about to bring it. False if that is not what its
+    /// checksum says, where that is of the same version.
     fn redo<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        relation: &Relation,
-        block: liger_fabric::DataAddr,
+        (block, shape): (DataAddr, Shape),
+        (before, is_sound): (RowHead, bool),
         last: &LastChange,
-    ) {
-        count(&self.moves.rows_redone, 1);
-        let start = row_start(relation.key_words);
+    ) -> bool {
+        let start = row_start(shape.key_words);
         if last.op == Op::Insert {
             // What is zero at its end is not in the log.
-            cx.write(block.byte(start), &vec![0; relation.row_len]);
+            cx.write(block.byte(start), &vec![0; shape.row_len]);
         }
         for (offset, bytes) in &last.pieces {
-            if usize::from(*offset) + bytes.len() <= relation.row_len {
+            if usize::from(*offset) + bytes.len() <= shape.row_len {
                 cx.write(block.byte(start + u64::from(*offset)), bytes);
             }
         }
-        cx.write(block, &last.llsn.to_ne_bytes());
-        self.shared.write_back(cx, block, block_len(relation.key_words, relation.row_len));
+        // Its head had been written: the rest is what the checksum says, or damaged.
+        let is_complete = before.llsn == last.llsn && !is_sound;
+        if is_complete && !self.shared.is_sound(cx, block, shape) {
+            return false;
+        }
+        let head = RowHead { llsn: last.llsn, ..before };
+        match cx.sabotaged("resolve.sum-redone") {
+            true => cx.write(block, head.as_bytes()),
+            false => self.shared.write_head_anew(cx, block, head, shape),
+        }
+        self.shared.write_back(cx, block, shape.block_len());
         cx.fence();
+        count(&self.moves.rows_redone, 1);
+        true
     }
 }

@@ -6,13 +6,14 @@
 //! 2. Everything here is shared by the host's workers, behind latches or atomics; everything that belongs to
 //!    one transaction is in its [`RowsHeld`](super::work::RowsHeld).
 //! 3. Latches are taken in this order, and released before a worker waits for another host: share of a
-//!    partition, then remote shard, then leaving, policy, heap, epochs, lanes, outbox, mailbox.
+//!    partition, then remote shard, then leaving, policy, scrub, damaged rows, heap, epochs, lanes, outbox,
+//!    mailbox.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-use liger_fabric::{Cx, Fabric, Latch, LatchGuard};
+use liger_fabric::{Cx, DataAddr, Fabric, LINE, Latch, LatchGuard};
 use liger_pod::heap::TupleAddr;
 use liger_pod::membership::Member;
 use liger_pod::plan::{PartitionId, Plan};
@@ -20,12 +21,14 @@ use liger_store::bwtree::{BwTree, NodeCache, TreeError, TreeHost, Unfinished};
 
 use super::RowHost;
 use super::asking::Mailbox;
+use super::block::{RowHead, Shape};
 use super::cell::CellFormat;
 use super::leaving::Leaving;
 use super::out_of_memory::OutOfMemory;
 use super::partition::{Partition, TablePart};
 use super::policy::{Coherence, Leavers, NoWait, Policies, WaitPolicy};
 use super::remote::RemoteRows;
+use super::scrub::{DamagedRows, Scrub};
 use super::shared::SharedRows;
 use super::unrestored::Restoring;
 use crate::catalog::{At, Catalog, Relation};
@@ -110,6 +113,12 @@ pub struct Moves {
     pub rows_redone: AtomicU64,
     /// Partitions of other hosts that came to this one.
     pub taken_over: AtomicU64,
+    /// Looks at blocks of shared rows, whether they are as they were written.
+    pub rows_scrubbed: AtomicU64,
+    /// Blocks of shared rows that were found damaged.
+    pub rows_damaged: AtomicU64,
+    /// Those of them that were written anew from the owner's copy.
+    pub rows_healed: AtomicU64,
     /// Partitions of this host that went to others.
     pub handed_over: AtomicU64,
 }
@@ -132,6 +141,9 @@ pub struct Rows {
     pub(super) move_out: Latch<Leavers>,
     /// Rows leave ahead, from the high mark until the low one.
     pub(super) makes_room: AtomicBool,
+    pub(super) scrub: Latch<Scrub>,
+    /// Rows whose blocks were found damaged.
+    pub(super) damaged: DamagedRows,
     pub(super) policies: Policies,
     pub(super) budget: Budget,
     pub(super) moves: Moves,
@@ -204,7 +216,7 @@ impl Rows {
     /// If there is no room for the shared indexes of its partitions.
     pub fn new<F: Fabric>(cx: &Cx<F>, instance: Arc<Instance>, options: &Options) -> Result<Self, TxnError> {
         let config = instance.plan.config();
-        let Policies { coherence, dirty_tracking, steps, .. } = options.policies;
+        let Policies { coherence, dirty_tracking, steps, row_checksums: checksums, .. } = options.policies;
         let format = CellFormat::for_hosts(config.hosts);
         let partitions: Vec<OnceLock<Partition>> = (0..config.partitions).map(|_| OnceLock::new()).collect();
         for (partition, place) in instance.plan.partitions().zip(&partitions) {
@@ -215,7 +227,7 @@ impl Rows {
         let rows = Self {
             partitions,
             restoring: Restoring::default(),
-            shared: SharedRows { format, host: instance.me, coherence, dirty_tracking, steps },
+            shared: SharedRows { format, host: instance.me, coherence, dirty_tracking, steps, checksums },
             remote: RemoteRows::new(options.remote_entries, options.remote_hash_bits),
             nodes: NodeCache::new(options.node_entries),
             unfinished: Unfinished::default(),
@@ -223,6 +235,8 @@ impl Rows {
             leaving: Latch::default(),
             out_of_memory: Latch::default(),
             move_out: Latch::new(Leavers::new(options.policies.move_out)),
+            scrub: Latch::default(),
+            damaged: DamagedRows::default(),
             makes_room: AtomicBool::new(false),
             policies: options.policies,
             budget: options.budget,
@@ -288,6 +302,17 @@ impl Rows {
     /// The row that an entry of a shared index leads to.
     pub(super) fn row_at(&self, raw: u64) -> Result<TupleAddr, TreeError> {
         self.heap.row_at(raw).ok_or(TreeError::Damaged { offset: raw, what: "address of a row" })
+    }
+
+    /// Drops this host's cached copy of a block, whichever row's it is: its cell may be another row's.
+    pub(super) fn freshen_unknown<F: Fabric>(&self, cx: &Cx<F>, block: DataAddr) {
+        self.shared.freshen(cx, block, LINE);
+        let head: RowHead = cx.read_layout(block);
+        let relation = self.catalog.relation(TableId(head.table)).ok();
+        let len = relation.map_or(LINE, |relation| Shape::of(relation).block_len());
+        if len > LINE {
+            self.shared.freshen(cx, block.byte(LINE as u64), len - LINE);
+        }
     }
 
     /// What the shared indexes need.

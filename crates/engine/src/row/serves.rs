@@ -43,10 +43,13 @@ impl Serves for Rows {
     fn housekeep<F: Fabric>(&self, cx: &Cx<F>) {
         self.forget_removed(cx);
         self.move_out_ahead(cx);
+        self.scrub(cx);
     }
 
     fn faults<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
-        self.restore_failures(cx)
+        let mut faults = self.restore_failures(cx);
+        faults.extend(self.damaged_rows(cx));
+        faults
     }
 
     fn make<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {

@@ -15,49 +15,16 @@
 //! invalidation is done (the latch of invariant 1 is still held), and no writer can come between; it saves
 //! one swap (docs/protocols/shared-rows.md).
 //!
-//! Not here: which cell belongs to which key (remote.rs, partition.rs), and who waits (method/tries.rs).
+//! Not here: what lies in a block (block.rs), which cell belongs to which key (remote.rs, partition.rs), and
+//! who waits (method/tries.rs).
 
-use liger_fabric::zerocopy::IntoBytes;
-use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, Work, layout};
+use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, Work};
 use liger_pod::heap::TupleAddr;
-use liger_pod::plan::PartitionId;
 
 use super::cell::{CellFormat, TupleCell};
 use super::partition::Mode;
 use super::policy::{Coherence, Steps};
-use crate::tables::key::Key;
-use crate::txn::{Conflict, TableId};
-
-layout! {
-    /// Head of a shared row's block; the key's words follow, then the row's bytes. Written in full lines at
-    /// move-in.
-    pub struct RowHead: 16 {
-        /// Version of the row: the log sequence number of its last change.
-        0 => pub llsn: u64,
-        /// The row's table.
-        8 => pub table: u16,
-        /// The row's partition.
-        10 => pub partition: u16,
-        /// Bytes of the row.
-        12 => pub row_len: u16,
-        /// Words of the key.
-        14 => pub key_words: u8,
-        /// [`ROW_MAGIC`].
-        15 => pub magic: u8,
-    }
-}
-
-/// Marks a row block.
-pub const ROW_MAGIC: u8 = 0xa7;
-
-/// Set in the version of a block whose row was made for another host's insert, until that has committed; the
-/// bits below are the version that the row must exceed.
-pub const UNCOMMITTED: u64 = 1 << 63;
-/// Set in the version of a block whose row another host than its owner has deleted: committed, and given to
-/// the owner to remove. The bits below are the version of the delete.
-pub const DELETED: u64 = 1 << 62;
-/// The bits of a block's version that are one.
-pub const VERSION: u64 = DELETED - 1;
+use crate::txn::Conflict;
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -75,19 +42,6 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "row.take-valid-bits-of-others",
     "row.bypass-own-copy",
 ];
-
-/// Row blocks up to this length are put together on the stack.
-const SMALL_BLOCK: usize = 1024;
-
-/// Where a shared row's bytes start in its block.
-pub const fn row_start(key_words: usize) -> u64 {
-    (size_of::<RowHead>() + 8 * key_words) as u64
-}
-
-/// Bytes of the block of a row of `row_len` bytes, in full lines.
-pub const fn block_len(key_words: usize, row_len: usize) -> usize {
-    (row_start(key_words) as usize + row_len).next_multiple_of(LINE)
-}
 
 /// Result of trying to lock a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,6 +74,8 @@ pub struct SharedRows {
     pub dirty_tracking: bool,
     /// In how many steps rows are used.
     pub steps: Steps,
+    /// Blocks have checksums.
+    pub checksums: bool,
 }
 
 impl SharedRows {
@@ -327,9 +283,9 @@ impl SharedRows {
         });
     }
 
-    /// Says that the owner's DRAM copy has caught up. The owner holds the row, so nobody else changes it now.
-    pub fn clear_modified<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr) {
-        let _: Result<_, ()> = self.swap(cx, at, |cell| Ok(cell.with_modified(false)));
+    /// Says whether the owner's DRAM copy is behind. The owner holds the row, so nobody else changes it now.
+    pub fn set_modified<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr, modified: bool) {
+        let _: Result<_, ()> = self.swap(cx, at, |cell| Ok(cell.with_modified(modified)));
     }
 
     /// Sets or clears the neighbour bits of a cell, whoever holds its row.
@@ -362,6 +318,15 @@ impl SharedRows {
             Ok(TupleCell::DEAD)
         });
         killed.ok().map(|(before, _)| before)
+    }
+
+    /// Makes a cell live again that its owner has just killed: the row stays, and its DRAM copy is behind.
+    /// Nothing is known of its neighbours.
+    pub fn revive<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr) {
+        let _: Result<_, ()> = self.swap(cx, at, |cell| {
+            assert!(cell == TupleCell::DEAD, "a cell is made live again by who has killed it: {cell:?}");
+            Ok(TupleCell::LIVE.with_modified(true))
+        });
     }
 
     /// Kills a cell whose write lock `holder` has and will not use any more.
@@ -419,17 +384,6 @@ impl SharedRows {
         }
     }
 
-    /// Drops this host's cached copy of a block whose length nobody knows but the block: its cell may be
-    /// another row's.
-    pub fn freshen_unknown<F: Fabric>(self, cx: &Cx<F>, block: DataAddr) {
-        self.freshen(cx, block, LINE);
-        let head: RowHead = cx.read_layout(block);
-        let len = block_len(usize::from(head.key_words), usize::from(head.row_len));
-        if head.magic == ROW_MAGIC && len > LINE {
-            self.freshen(cx, block.byte(LINE as u64), len - LINE);
-        }
-    }
-
     /// Starts writing lines of a row back; the caller fences before it tells others of them.
     #[track_caller]
     pub fn write_back<F: Fabric>(self, cx: &Cx<F>, at: DataAddr, len: usize) {
@@ -447,31 +401,6 @@ impl SharedRows {
         let piece = if self.steps == Steps::Artifact { LINE } else { len.max(1) };
         (0..len).step_by(piece).map(move |from| (at.byte(from as u64), piece.min(len - from)))
     }
-
-    /// Writes a whole row block, in full lines, so that nothing of the block's last use is needed or kept.
-    pub fn write_block<F: Fabric>(
-        self,
-        cx: &Cx<F>,
-        block: DataAddr,
-        head: &RowHead,
-        key: &[u64],
-        row: &[u8],
-    ) {
-        let len = block_len(key.len(), row.len());
-        let start = row_start(key.len()) as usize;
-        let (mut small, mut large) = ([0u8; SMALL_BLOCK], Vec::new());
-        let image = if len <= SMALL_BLOCK {
-            &mut small[..len]
-        } else {
-            large.resize(len, 0);
-            &mut large[..]
-        };
-        image[..size_of::<RowHead>()].copy_from_slice(head.as_bytes());
-        image[size_of::<RowHead>()..start].copy_from_slice(key.as_bytes());
-        image[start..start + row.len()].copy_from_slice(row);
-        cx.write(block, image);
-        self.write_back(cx, block, len);
-    }
 }
 
 /// Who holds a row at its move-in.
@@ -483,40 +412,4 @@ pub enum Held {
     Read(HostId),
     /// This host, for writing.
     Write(HostId),
-}
-
-/// The head of the block at `row` if it holds `key` of `table` in `partition`. The caller holds the row's
-/// lock, and the block is fresh.
-pub fn block_is<F: Fabric>(
-    cx: &Cx<F>,
-    row: DataAddr,
-    (partition, table): (PartitionId, TableId),
-    key: &Key,
-) -> Option<RowHead> {
-    let head: RowHead = cx.read_layout(row);
-    let words = key.words();
-    let same = head.magic == ROW_MAGIC
-        && head.table == table.0
-        && head.partition == partition.0
-        && usize::from(head.key_words) == words.len();
-    if !same {
-        return None;
-    }
-    (read_key(cx, row, words.len()) == *key).then_some(head)
-}
-
-/// Copies a row out of its block, which is locked (or dead) and fresh here. Returns the block's head.
-pub fn read_block<F: Fabric>(cx: &Cx<F>, block: DataAddr, key_words: usize, out: &mut [u8]) -> RowHead {
-    let head: RowHead = cx.read_layout(block);
-    debug_assert_eq!((head.magic, usize::from(head.row_len)), (ROW_MAGIC, out.len()));
-    cx.read(block.byte(row_start(key_words)), out);
-    head
-}
-
-/// The key in a row's block, which is fresh here.
-pub fn read_key<F: Fabric>(cx: &Cx<F>, block: DataAddr, key_words: usize) -> Key {
-    let mut words = [0u64; crate::tables::key::MAX_KEY_WORDS];
-    let words = &mut words[..key_words];
-    cx.read(block.byte(size_of::<RowHead>() as u64), words.as_mut_bytes());
-    Key::from_words(words)
 }

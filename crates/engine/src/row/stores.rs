@@ -37,11 +37,14 @@ impl Stores for Rows {
 
     #[inline]
     fn is_whole(&self) -> bool {
-        self.is_all_restored()
+        self.is_all_restored() && !self.has_damaged()
     }
 
     fn restore_some<F: Fabric>(&self, cx: &Cx<F>) -> Result<RestoreStep, RecoveryError> {
-        self.restore_next(cx)
+        match self.restore_next(cx)? {
+            RestoreStep::Whole => self.await_damaged(cx),
+            step => Ok(step),
+        }
     }
 
     fn restore_all<F: Fabric>(&self, cx: &Cx<F>, poll: Poll<'_>) -> Result<(), RecoveryError> {
@@ -73,7 +76,8 @@ impl Stores for Rows {
         while let Some(cursor) = at {
             let (words, row) = part.tree.entry(cursor);
             let key = Key::from_words(words);
-            part.lock(cx, self.shared, row, Holder::of(cx.worker()), Mode::Read, false)?;
+            let locked = part.lock(cx, self.shared, row, Holder::of(cx.worker()), Mode::Read, false);
+            locked.inspect_err(|why| self.heed(cx, part, row, why))?;
             show(&key, Row::new(part.rows.bytes(row)));
             part.unlock(cx, self.shared, row, Holder::of(cx.worker()));
             at = part.tree.next(cursor);

@@ -197,7 +197,7 @@ fn what_is_reserved_and_features_that_are_not_known_are_refused() {
 fn the_bytes_of_a_superblock_are_those_of_its_version() {
     let config = PodConfig { content_hash: 0x1234_5678, ..PodConfig::small(3, 2) };
     let block = Superblock::of(&Plan::new(&config).expect("plan"));
-    assert_eq!((FORMAT_VERSION, block.agreement, block.checksum), (7, 0xcb66_3af2, 0xadf3_0581));
+    assert_eq!((FORMAT_VERSION, block.agreement, block.checksum), (8, 0xcb66_3af2, 0x38b9_30f2));
 }
 
 #[test]

@@ -37,6 +37,7 @@ fn policies(seed: u64, pick: &mut Picker, by_software: bool) -> Vec<Policies> {
         shortcuts: pick.below(2) == 0,
         dirty_tracking: pick.below(2) == 0,
         steps: Steps::ALL[usize::from(pick.below(4) == 0)].1,
+        row_checksums: pick.below(4) != 0,
     };
     if seed % 5 != 4 {
         return vec![common];

@@ -23,6 +23,17 @@ pub const NAMES: &[(&str, &str, &str)] = &[
     ),
     ("liger_moves_total", "counter", "Rows moved into shared memory and out of it"),
     ("liger_shared_rows", "gauge", "Rows of this host that are in shared memory"),
+    (
+        "liger_shared_rows_scrubbed_total",
+        "counter",
+        "Looks at shared rows, whether they are as they were written",
+    ),
+    ("liger_shared_rows_damaged_total", "counter", "Shared rows that were found damaged"),
+    (
+        "liger_shared_rows_healed_total",
+        "counter",
+        "Those of them that were made good from their owner's copy",
+    ),
     ("liger_messages_total", "counter", "Messages to other hosts"),
     ("liger_partitions_taken_over_total", "counter", "Partitions of dead hosts that this one took over"),
     ("liger_host_up", "gauge", "Whether a host is a member of the pod, as this one sees it"),
@@ -84,6 +95,10 @@ impl Observed {
         out.put("liger_moves_total", &[("direction", &"in")], moved_in);
         out.put("liger_moves_total", &[("direction", &"out")], moved_out);
         out.put("liger_shared_rows", &[], shared);
+        let [looks, damaged, healed] = snapshot.scrubbed;
+        out.put("liger_shared_rows_scrubbed_total", &[], looks);
+        out.put("liger_shared_rows_damaged_total", &[], damaged);
+        out.put("liger_shared_rows_healed_total", &[], healed);
         out.put("liger_messages_total", &[], snapshot.messages);
         out.put("liger_partitions_taken_over_total", &[], snapshot.taken_over);
         for host in &snapshot.hosts {

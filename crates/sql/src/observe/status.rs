@@ -92,6 +92,8 @@ pub struct StatusSnapshot {
     pub retired: u64,
     /// Rows that this host moved into shared memory, and out of it; those that are shared now.
     pub moves: [u64; 3],
+    /// Looks of this host at blocks of its shared rows; blocks that were damaged; those that it made good.
+    pub scrubbed: [u64; 3],
     /// Open transactions that rest and whose locks have no number of their own.
     pub parked: u64,
     /// Messages that this host has sent.
@@ -138,6 +140,7 @@ impl StatusWriter {
             memory: memory(cx, host),
             retired: host.backlog(cx) as u64,
             moves: [count(&moves.moved_in), count(&moves.moved_out), count(&moves.shared_rows)],
+            scrubbed: [count(&moves.rows_scrubbed), count(&moves.rows_damaged), count(&moves.rows_healed)],
             parked: host.parked_transactions() as u64,
             messages: count(&host.mail().sent),
             taken_over: count(&moves.taken_over),

@@ -1,7 +1,7 @@
 //! Generated logs: read as they are, cut, flipped, and overwritten with garbage.
 
 use super::*;
-use crate::log::checksum::counted;
+use crate::checksum::counted;
 use crate::log::record::{Op, Origin, RecordWriter, first_of};
 use crate::tables::key::Key;
 use crate::txn::TableId;
