@@ -23,7 +23,7 @@ fn flip(dir: &str, text: &str) -> usize {
     let memory = pod["memory"].as_str().expect("a memory").to_owned();
     let inspected = json(&mut liger(&format!("inspect {memory} --json")));
     let regions = inspected["regions"].as_array().expect("regions");
-    let rows = regions.iter().find(|region| region["name"] == "block chunks").expect("a place for rows");
+    let rows = regions.iter().find(|region| region["part"] == "BlockHeap").expect("a place for rows");
     let number = |key: &str| rows[key].as_u64().expect("a number") as usize;
     let (start, len) = (number("start"), number("bytes"));
     let path = memory.split_once(':').map_or(memory.as_str(), |(_, path)| path);

@@ -1,5 +1,7 @@
 //! What cannot start as asked is refused in one line, with code 2, and nothing is changed.
 
+use liger_pod::superblock::FORMAT_VERSION;
+
 use crate::*;
 
 #[test]
@@ -103,7 +105,9 @@ fn inspect_tells_what_is_wrong_with_a_file() {
         bytes[at] ^= 1;
         folder.holding(name, &bytes)
     };
-    inspect(&changed(8, "version"), &["format version 6", "this program reads 7"]);
+    let (ours, other) = (FORMAT_VERSION, FORMAT_VERSION ^ 1);
+    let told = [format!("format version {other}"), format!("this program reads {ours}")];
+    inspect(&changed(8, "version"), &told.each_ref().map(String::as_str));
     inspect(&changed(66, "damaged"), &["damaged", "checksum"]);
     inspect(&changed(0, "magic"), &["damaged", "magic"]);
     inspect(&changed(4096, "state"), &["holds no pod"]);
