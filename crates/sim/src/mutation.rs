@@ -416,7 +416,7 @@ impl<'a> Stage<'a> {
         }
         self.compare_names(reached.keys());
         let candidate = |(left_out, mut reached_by): (LeftOut, Vec<&'static Scenario>)| {
-            // Whole pods that die and come back reach nearly everything, slowly; and where rows are damaged much
+            // Whole pods that die and come back reach nearly everything, slowly; where rows are damaged, much
             // is reached that makes no difference there.
             let slow = ["survival", "handover", "crash", "damaged"];
             let is_slow = |name: &str| slow.iter().any(|it| name.starts_with(it));
