@@ -192,6 +192,9 @@ pub struct Job {
     pub telling: Telling,
     /// Hosts of the pod.
     pub hosts: u8,
+    /// Those that were there when the memory was made, bit h for host h; 0: all.
+    #[serde(default)]
+    pub initial_hosts: u16,
     /// Workers of each host.
     pub workers: u8,
     /// What stands between hosts and memory.
@@ -253,6 +256,8 @@ impl Job {
             sync_mode: self.sync.parse::<SyncMode>().expect("checked when the job was made"),
             ..PodConfig::new(self.hosts, self.workers, self.hwcc_bytes, self.cxl_bytes)
         };
+        let initial_hosts = if self.initial_hosts == 0 { config.initial_hosts } else { self.initial_hosts };
+        let config = PodConfig { initial_hosts, ..config };
         let log_ring_bytes = match (&self.data, self.sql) {
             (None, _) => 0,
             // Whole tables are loaded in one transaction, and a record has half a ring.

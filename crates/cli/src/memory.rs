@@ -167,10 +167,10 @@ const LAST_STEPS: Duration = Duration::from_secs(2);
 impl PodMemory {
     /// The memory of a pod that starts again from the files in `data`, made anew; and the pod's generation.
     /// If it has outlived the hosts, what only it holds is put into their logs before, unless it is to be
-    /// discarded.
+    /// discarded. Of the two configurations it had the first one, and gets the other.
     pub fn again(
         spec: &MemorySpec,
-        (config, tables): (&PodConfig, &[TableSchema]),
+        (was, config, tables): (&PodConfig, &PodConfig, &[TableSchema]),
         data: &Path,
         Outlived { discard, dead }: Outlived,
         phase: &Phase,
@@ -181,7 +181,7 @@ impl PodMemory {
         }
         if is_there
             && !discard
-            && let Some(pod) = of_old(spec, config, tables)?
+            && let Some(pod) = of_old(spec, (was, config), tables)?
         {
             let begin = |data: &DataDirectory| data.begin_from(&pod.control(), pod.plan(), dead);
             let (manifest, salvaged) = salvage(spec, &pod, data, Some(phase), begin)?;
@@ -189,7 +189,7 @@ impl PodMemory {
                 drop(pod);
                 Self::anew(spec, config, tables)?
             } else {
-                pod.format_again().map_err(of_memory(spec))?;
+                let pod = pod.format_again(config).map_err(of_memory(spec))?;
                 let to_remove = match spec {
                     MemorySpec::File(path) => Some(to_remove(path)),
                     _ => None,
@@ -248,12 +248,20 @@ impl PodMemory {
     }
 }
 
-/// The pod in memory that is there; none if making one was never finished.
-fn of_old(spec: &MemorySpec, config: &PodConfig, tables: &[TableSchema]) -> Result<Option<Pod>, Failure> {
-    let failed = match Pod::open_as(spec, config, tables) {
+/// The pod in memory that is there; none if making one was never finished. It has the first configuration, or
+/// the second one already, if making it was finished and nobody came to note that.
+fn of_old(
+    spec: &MemorySpec,
+    (was, config): (&PodConfig, &PodConfig),
+    tables: &[TableSchema],
+) -> Result<Option<Pod>, Failure> {
+    let failed = match Pod::open_as(spec, was, tables) {
         Ok(pod) => return Ok(Some(pod)),
         Err(failed) => failed,
     };
+    if let Ok(pod) = Pod::open_as(spec, config, tables) {
+        return Ok(Some(pod));
+    }
     let reader = |mapping| Cx::new(NativeReader::new(mapping), HostId(0), WorkerId(0), 0);
     match spec.open_read_only().map(reader) {
         Ok(cx) if superblock::is_unfinished(&cx) => Ok(None),

@@ -157,10 +157,10 @@ impl Pod {
     }
 
     /// Makes this pod's memory anew. What it holds is lost, and no host may be using it.
-    pub fn format_again(&self) -> Result<(), DbError> {
-        let len = self.mapping.len() as u64;
-        superblock::format(&self.control(), self.plan.config(), len, FormatOver::OldPod)?;
-        Ok(())
+    pub fn format_again(self, config: &PodConfig) -> Result<Self, DbError> {
+        let (len, config) = (self.mapping.len() as u64, Self::config_for(config, &self.catalog));
+        let plan = superblock::format(&self.control(), &config, len, FormatOver::OldPod)?;
+        Ok(Self { plan, ..self })
     }
 
     /// Opens a pod that has these tables.

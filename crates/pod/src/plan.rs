@@ -64,8 +64,11 @@ const _: () = assert!(WORD_CHUNK_BYTES.is_multiple_of(LINE_BYTES) && SUPERBLOCK_
 /// What all hosts of a pod agree on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PodConfig {
-    /// Hosts in the pod, 1 to 16.
+    /// Most hosts in the pod, 1 to 16.
     pub hosts: u8,
+    /// Those that are there from the start, bit h for host h: partitions are made for them. Others may join
+    /// later, and get some then.
+    pub initial_hosts: u16,
     /// Most workers on each host, 1 to 31.
     pub workers: u8,
     /// Partitions of each table, at least 1.
@@ -101,6 +104,11 @@ fn usual_ring_bytes(hosts: u8, workers: u8, cxl_bytes: u64) -> u64 {
     1 << each.ilog2()
 }
 
+/// So many hosts, from the first one on, bit h for host h.
+pub const fn all_hosts(hosts: u8) -> u16 {
+    ((1u32 << if hosts < 16 { hosts } else { 16 }) - 1) as u16
+}
+
 /// Cells of shared rows (`heap`) in a sync word of a pod of `hosts` hosts: 3 up to 8 hosts, 1 beyond.
 pub const fn cells_per_word(hosts: u8) -> u64 {
     if hosts <= 8 { 3 } else { 1 }
@@ -112,6 +120,7 @@ impl PodConfig {
     pub fn new(hosts: u8, workers: u8, hwcc_bytes: u64, cxl_bytes: u64) -> Self {
         Self {
             hosts,
+            initial_hosts: all_hosts(hosts),
             workers,
             partitions: u16::from(hosts.max(1)),
             max_tables: 16,
@@ -153,6 +162,7 @@ impl PodConfig {
             if value.is_power_of_two() { Ok(()) } else { Err(PlanError::NotPowerOfTwo { name, value }) }
         };
         range("hosts", self.hosts.into(), 1, MAX_HOSTS as u64)?;
+        range("initial_hosts", self.initial_hosts.into(), 1, all_hosts(self.hosts).into())?;
         range("workers", self.workers.into(), 1, MAX_WORKERS as u64 - 1)?;
         range("partitions", self.partitions.into(), 1, u16::MAX.into())?;
         range("max_tables", self.max_tables.into(), 1, u16::MAX.into())?;

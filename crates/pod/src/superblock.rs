@@ -19,7 +19,7 @@
 //! 28     regions      u32         how many of the table are used
 //! 32     features     u64         what a program has to know to use the pod; none yet
 //! 40     reserved     3 x u64     zero
-//! 64     configuration            its last 64 bytes are reserved: zero
+//! 64     configuration            its last 56 bytes are reserved: zero
 //! 192    region table 32 x (start, bytes)
 //! 704
 //! ```
@@ -70,7 +70,8 @@ layout! {
         40 => content_hash: u64,
         48 => log_ring_bytes: u64,
         56 => lease_ns: u64,
-        64 => reserved: [u64; 8],
+        64 => initial_hosts: u64,
+        72 => reserved: [u64; 7],
     }
 }
 
@@ -210,9 +211,10 @@ fn clear_sync_region<F: Fabric>(cx: &Cx<F>, plan: &Plan) {
 
 /// Every field of a configuration, by name. Exhaustive by construction: a new field does not compile until it
 /// is here.
-fn fields(config: &PodConfig) -> [(&'static str, u64); 14] {
+fn fields(config: &PodConfig) -> [(&'static str, u64); 15] {
     let PodConfig {
         hosts,
+        initial_hosts,
         workers,
         partitions,
         max_tables,
@@ -229,6 +231,7 @@ fn fields(config: &PodConfig) -> [(&'static str, u64); 14] {
     } = *config;
     [
         ("hosts", hosts.into()),
+        ("initial_hosts", initial_hosts.into()),
         ("workers", workers.into()),
         ("partitions", partitions.into()),
         ("max_tables", max_tables.into()),
@@ -257,12 +260,13 @@ impl ConfigBytes {
     fn of(config: &PodConfig) -> Self {
         Self {
             hosts: config.hosts,
+            initial_hosts: config.initial_hosts.into(),
             workers: config.workers,
             partitions: config.partitions,
             max_tables: config.max_tables,
             sync_mode: sync_mode_code(config.sync_mode),
             reserved_byte: 0,
-            reserved: [0; 8],
+            reserved: [0; 7],
             hwcc_bytes: config.hwcc_bytes,
             cxl_bytes: config.cxl_bytes,
             lane_slots: config.lane_slots,
@@ -285,6 +289,10 @@ impl ConfigBytes {
         };
         Ok(PodConfig {
             hosts: self.hosts,
+            initial_hosts: u16::try_from(self.initial_hosts).map_err(|_| {
+                let what = "the hosts that are there from the start";
+                PodError::Damaged { what, found: self.initial_hosts, expected: u16::MAX.into() }
+            })?,
             workers: self.workers,
             partitions: self.partitions,
             max_tables: self.max_tables,

@@ -64,6 +64,8 @@ pub struct SurvivalRun {
     pub room: Room,
     /// Which partitions go from one living host to another.
     pub moves: Moving,
+    /// Hosts that no partitions are made for, bit h for host h: they get some when they have joined.
+    pub newcomers: u16,
 }
 
 impl SurvivalRun {
@@ -92,6 +94,7 @@ impl SurvivalRun {
             dies_released: None,
             room: Room::Enough,
             moves: Moving::None,
+            newcomers: 0,
         }
     }
 

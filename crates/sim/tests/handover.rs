@@ -36,6 +36,11 @@ fn a_host_that_is_back_gets_its_share() {
 }
 
 #[test]
+fn hosts_that_come_later_get_their_share() {
+    passes("handover-growing", 60);
+}
+
+#[test]
 fn hosts_die_while_partitions_move() {
     passes("handover-deaths", 60);
     passes("handover-churn", 60);

@@ -168,11 +168,14 @@ fn await_asker(listener: &UnixListener) {
 /// Says where the pod is to be found.
 fn say_where(dir: &PodDir) {
     let path = dir.path().display();
-    let hosts = dir.hosts();
-    let mut said =
-        format!("{path}: {hosts} hosts serve; `liger status {path}` shows them, an interrupt ends them\n");
+    let (hosts, may_come) = (dir.members(), dir.hosts());
+    let more = if hosts.len() == may_come { String::new() } else { format!(" of {may_come} that can") };
+    let count = hosts.len();
+    let mut said = format!(
+        "{path}: {count} hosts serve{more}; `liger status {path}` shows them, an interrupt ends them\n"
+    );
     if let Some(sql) = dir.file.job.sql {
-        for host in 0..hosts {
+        for host in hosts {
             let address = dir.file.job.access.route(sql.port, host as u8);
             said += &format!("host {host}: postgresql://postgres@{address}/postgres\n");
             if let Some(figures) = dir.file.job.telling.address(address, host as u8) {
@@ -218,9 +221,10 @@ struct Supervisor<'r> {
 }
 
 impl<'r> Supervisor<'r> {
-    /// Of hosts that are all members.
+    /// Of hosts that are members, and others that have left, or have yet to come.
     fn new(running: &'r mut Running, restarts: bool) -> Self {
-        let tended = |_| Tended { phase: Phase::Member, patience: Patience::new(), askers: Vec::new() };
+        let phase = |host| if running.hosts.has(host) { Phase::Member } else { Phase::Down };
+        let tended = |host| Tended { phase: phase(host), patience: Patience::new(), askers: Vec::new() };
         let hosts = (0..running.hosts.dir().hosts()).map(tended).collect();
         let (sender, rejoined) = channel();
         Self { running, restarts, hosts, doubtful: Vec::new(), all_well: true, sender, rejoined }
@@ -305,6 +309,9 @@ impl<'r> Supervisor<'r> {
             words += &format!("; {}", dir.last_words(host));
         }
         eprintln!("host {host} {words}");
+        if status.success() {
+            self.note_member(host, false);
+        }
         let tended = &mut self.hosts[host];
         tended.phase = Phase::Down;
         if !status.success() && self.restarts {
@@ -312,6 +319,13 @@ impl<'r> Supervisor<'r> {
             let pause = tended.patience.fail(now);
             eprintln!("host {host} is started again in {:.1} s", pause.as_secs_f64());
             tended.phase = Phase::Waits(now + pause);
+        }
+    }
+
+    /// Notes which hosts start when the pod starts again.
+    fn note_member(&self, host: usize, is_member: bool) {
+        if let Err(why) = self.running.hosts.dir().note_member(host, is_member) {
+            eprintln!("which hosts are there could not be noted: {why}");
         }
     }
 
@@ -324,6 +338,7 @@ impl<'r> Supervisor<'r> {
         match &told {
             Told::Joined => {
                 eprintln!("host {host} is a member again");
+                self.note_member(host, true);
                 self.hosts[host].phase = Phase::Member;
                 self.hosts[host].patience.begin();
             }

@@ -10,6 +10,7 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use liger_engine::recovery::checkpointer::REPLAY_BYTES;
 use liger_engine::recovery::salvage::Dead;
+use liger_pod::plan::all_hosts;
 use liger_sql::storage::classes::Family;
 use liger_workload::benchmark::Benchmark;
 use liger_workload::ledger::Book;
@@ -62,6 +63,10 @@ pub struct UpArguments {
     /// Hosts, each a process, 1 to 16
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16))]
     hosts: u8,
+    /// Hosts that the pod has room for, up to 16: `liger add` starts others than those of --hosts; for SQL
+    /// [default: as many as --hosts]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=16))]
+    max_hosts: Option<u8>,
     /// Workers of each host, 1 to 31, for SQL at least 2 [default: 4 for SQL, otherwise 1]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=31))]
     workers: Option<u8>,
@@ -196,7 +201,7 @@ impl PodShape {
     pub fn make(
         &self,
         path: &std::path::Path,
-        (hosts, workers): (u8, u8),
+        (hosts, initial_hosts, workers): (u8, u8, u8),
         contents: Holds,
     ) -> Result<PodDir, Failure> {
         if self.durability == Durable::None {
@@ -233,6 +238,7 @@ impl PodShape {
             access: Access::default(),
             telling: Telling::default(),
             hosts,
+            initial_hosts: all_hosts(initial_hosts),
             workers,
             backend: self.backend,
             pace: None,
@@ -277,11 +283,21 @@ pub fn new_memory(dir: &std::path::Path) -> String {
 
 /// Makes a pod and supervises it.
 pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
-    let UpArguments { hosts, tables, .. } = *arguments;
+    let UpArguments { hosts: initial_hosts, tables, .. } = *arguments;
+    let hosts = arguments.max_hosts.unwrap_or(initial_hosts);
+    if hosts < initial_hosts {
+        let message = format!("--max-hosts {hosts} is less than --hosts {initial_hosts}: raise it");
+        return Err(Failure::Refused(message));
+    }
     let path = arguments.dir.as_ref().or(arguments.data.as_ref());
     let path = path.map_or(Path::new("liger-data"), PathBuf::as_path);
     let workers = arguments.workers.unwrap_or(if tables == Tables::Sql { SQL_WORKERS } else { 1 });
     let contents = match tables {
+        Tables::Ledger | Tables::Tpcc if hosts > initial_hosts => {
+            let message = "--max-hosts is for pods with SQL: those of the ledger and of TPC-C have all hosts \
+                           from the start";
+            return Err(Failure::Refused(message.to_owned()));
+        }
         Tables::Sql if workers < 2 => {
             let message = "--workers 1 is too few for SQL: one serves the other hosts, so name 2 or more";
             return Err(Failure::Refused(message.to_owned()));
@@ -309,7 +325,7 @@ pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
     terminal::note_interrupts()?;
     let unfinished = is_new.then(|| register(Left::Folder(path.to_owned())));
     let access = arguments.access.access(path)?;
-    let mut dir = arguments.shape.make(path, (hosts, workers), contents)?;
+    let mut dir = arguments.shape.make(path, (hosts, initial_hosts, workers), contents)?;
     access.prepare()?;
     (dir.file.job.access, dir.file.job.telling) = (access, arguments.telling.clone());
     dir.save()?;

@@ -21,6 +21,9 @@ pub struct PodFile {
     pub memory: String,
     /// A host whose heartbeat stops for this long is dead, in milliseconds.
     pub lease_ms: u64,
+    /// The hosts that have not left, bit h for host h: those that start when the pod does; 0: all.
+    #[serde(default)]
+    members: u16,
     /// Clients that have been let in so far: the next ones have the numbers behind them.
     pub clients: u32,
     /// What it holds, and how hosts work.
@@ -30,7 +33,14 @@ pub struct PodFile {
 impl PodFile {
     /// A new pod.
     pub fn new(memory: String, lease_ms: u64, job: Job) -> Self {
-        Self { format: FORMAT, memory, lease_ms, clients: 0, job: Job { lease_ms, ..job } }
+        Self {
+            format: FORMAT,
+            memory,
+            lease_ms,
+            members: job.initial_hosts,
+            clients: 0,
+            job: Job { lease_ms, ..job },
+        }
     }
 
     /// Whether this program knows what it says.
@@ -121,6 +131,29 @@ impl PodDir {
     /// Number of hosts.
     pub fn hosts(&self) -> usize {
         self.file.job.hosts.into()
+    }
+
+    /// The hosts that start when the pod does.
+    pub fn members(&self) -> Vec<usize> {
+        let members = self.file.members;
+        (0..self.hosts()).filter(|host| members == 0 || members >> host & 1 != 0).collect()
+    }
+
+    /// The memory is made anew for the present members: that is, its initial hosts are those.
+    pub fn found_anew(&mut self) {
+        self.file.job.initial_hosts = self.file.members;
+    }
+
+    /// Notes that a host has come to stay, or has left for good. The last one stays noted.
+    pub fn note_member(&self, host: usize, is_member: bool) -> Result<(), Failure> {
+        let mut now = Self::open(&self.path)?;
+        let members = now.members().into_iter().filter(|member| *member != host);
+        let members = members.chain(is_member.then_some(host)).fold(0, |all, host| all | 1 << host);
+        if members != 0 && members != now.file.members {
+            now.file.members = members;
+            now.save()?;
+        }
+        Ok(())
     }
 
     /// Refuses a host that the pod does not have.

@@ -85,15 +85,17 @@ impl Running {
     /// Starts a pod again from its files, and from its memory, unless that is lost or to be discarded.
     pub fn recover(mut dir: PodDir, outlived: Outlived) -> Result<(Self, Recovered), Failure> {
         let spec: MemorySpec = dir.file.memory.parse()?;
-        let job = &mut dir.file.job;
-        let (config, schemas) = (job.pod_config(), job.schemas());
-        let Some(data) = &mut job.data else {
+        let job = &dir.file.job;
+        let (was, schemas) = (job.pod_config(), job.schemas());
+        dir.found_anew();
+        let is = dir.file.job.pod_config();
+        let Some(data) = &mut dir.file.job.data else {
             let path = dir.path().display();
             return Err(Failure::Refused(format!("{path} keeps no log: there is nothing to recover")));
         };
         let phase = Phase::of_bytes("looking for what is left", log_bytes(&data.path));
         let (memory, generation, found) =
-            PodMemory::again(&spec, (&config, &schemas), &data.path, outlived, &phase)?;
+            PodMemory::again(&spec, (&was, &is, &schemas), &data.path, outlived, &phase)?;
         phase.done(&found.to_string());
         (data.recover, data.generation) = (true, generation);
         dir.save()?;
@@ -115,18 +117,18 @@ impl Running {
         Ok((running, all))
     }
 
-    /// Starts all hosts and lets them join.
+    /// Starts all hosts that have not left, and lets them join.
     fn join_all(&mut self) -> Result<(), Failure> {
-        let hosts = self.hosts.dir().hosts();
-        let phase = Phase::start(&format!("{hosts} hosts join"));
-        for host in 0..hosts {
+        let members = self.hosts.dir().members();
+        let phase = Phase::start(&format!("{} hosts join", members.len()));
+        for &host in &members {
             self.hosts.start(host)?;
         }
-        for host in 0..hosts {
+        for &host in &members {
             drop(self.hosts.line(host, PATIENCE)?);
         }
         let orders = &self.hosts;
-        order_all(orders.dir(), 0..hosts, |host| orders.join(host, false), PATIENCE, |_| ())?;
+        order_all(orders.dir(), members.into_iter(), |host| orders.join(host, false), PATIENCE, |_| ())?;
         if self.hosts.dir().file.job.data.as_ref().is_some_and(|data| data.recover) {
             // All have read the files: now they may write.
             self.order_all(&Order::Enter, |_| ())?;
@@ -141,8 +143,9 @@ impl Running {
             return Ok(());
         }
         // The first one makes what all of them share, with nobody in its way.
-        order_all(self.hosts.dir(), 0..1, |_| Order::Open, PATIENCE, |_| ())?;
-        order_all(self.hosts.dir(), 1..self.hosts.dir().hosts(), |_| Order::Open, PATIENCE, |_| ()).map(drop)
+        let mut members = self.hosts.dir().members().into_iter();
+        order_all(self.hosts.dir(), members.by_ref().take(1), |_| Order::Open, PATIENCE, |_| ())?;
+        order_all(self.hosts.dir(), members, |_| Order::Open, PATIENCE, |_| ()).map(drop)
     }
 
     /// Gives all hosts that run an order and waits for their final answers.

@@ -44,8 +44,8 @@ const READING_LEASES: u64 = 8;
 /// Who was refused asks again after such a part of a lease, which doubles each time, up to so many leases.
 const ASKING_PARTS: u64 = 4;
 const ASKING_LEASES: u64 = 8;
-/// So many leases the same hosts have to live before one of them asks for partitions that were not made for
-/// it: who has just died may be back soon.
+/// So many leases after another host has gone, a host asks for partitions that were not made for it: who has
+/// just died may be back soon.
 const CALM_LEASES: u64 = 8;
 
 /// What a host remembers of partitions that change hands while their owners live.
@@ -64,9 +64,9 @@ struct Asking {
     asked: BTreeSet<PartitionId>,
     refusals: u32,
     again_at_ns: u64,
-    /// The hosts that live, and since when they are these.
+    /// The hosts that live, and when one of them was found to do so no more.
     alive: Vec<HostId>,
-    alive_since_ns: u64,
+    lost_ns: Option<u64>,
 }
 
 /// Why a partition stays where it is for now.
@@ -450,7 +450,7 @@ impl<M: Method> Host<M> {
     }
 
     /// Asks for partitions of hosts that have more than their share, as long as this one has less: for those
-    /// that were made for it at once, for others when the same hosts have lived for a while.
+    /// that were made for it at once, for others if no host has gone for a while.
     fn ask<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector, words: &Words) {
         detector.handover.asking.look(cx, self, words);
         if !self.asks.load(Ordering::Acquire) || cx.now_ns() < detector.handover.asking.again_at_ns {
@@ -458,10 +458,12 @@ impl<M: Method> Host<M> {
         }
         let alive: Vec<HostId> = self.plan.hosts().filter(|host| self.is_alive(cx, *host)).collect();
         let asking = &mut detector.handover.asking;
-        if asking.alive != alive {
-            (asking.alive, asking.alive_since_ns) = (alive.clone(), cx.now_ns());
+        let before = std::mem::replace(&mut asking.alive, alive.clone());
+        if before.iter().any(|host| !alive.contains(host)) {
+            asking.lost_ns = Some(cx.now_ns());
         }
-        let is_calm = cx.now_ns() - asking.alive_since_ns >= CALM_LEASES * self.plan.config().lease_ns;
+        let calm_ns = CALM_LEASES * self.plan.config().lease_ns;
+        let is_calm = asking.lost_ns.is_none_or(|lost_ns| cx.now_ns() - lost_ns >= calm_ns);
         let share = usize::from(self.partition_count()) / alive.len().max(1);
         // Who is to have a partition counts as if it had it.
         let mut has = BTreeMap::<HostId, usize>::new();

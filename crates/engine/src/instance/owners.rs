@@ -23,7 +23,8 @@ const TO_COME: u16 = u16::MAX;
 
 /// What this host knows of owners.
 pub(crate) struct Owners {
-    hosts: u8,
+    /// By partition: the host that it was made for.
+    homes: Vec<HostId>,
     /// By partition: 0..8 host, 8..24 its incarnation, 30 given away, 31 closed.
     now: Vec<AtomicU32>,
     /// By host: its last incarnation that is known to be dead.
@@ -45,10 +46,9 @@ fn decode(word: u32) -> Owner {
 impl Owners {
     /// What the pod says when `me` joins. What was made for it and is nobody's becomes its own.
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot) -> Self {
-        let hosts = plan.config().hosts;
         let mine = Owner { host: me.host, incarnation: me.incarnation };
         let owner = |partition: PartitionId| {
-            let home = partition.home(hosts);
+            let home = plan.home(partition);
             let mut now = Owner::load(cx, plan, partition);
             while now.map_or(home, |owner| owner.host) == me.host {
                 if mine.publish(cx, plan, partition) {
@@ -61,12 +61,13 @@ impl Owners {
         };
         let now = plan.partitions().map(|p| AtomicU32::new(encode(owner(p)))).collect();
         let (fenced, over) = Default::default();
-        Self { hosts, now, fenced, down: AtomicU16::new(0), over }
+        let homes = plan.partitions().map(|partition| plan.home(partition)).collect();
+        Self { homes, now, fenced, down: AtomicU16::new(0), over }
     }
 
     /// The host that a partition was made for.
     pub fn home(&self, partition: PartitionId) -> HostId {
-        partition.home(self.hosts)
+        self.homes[partition.index()]
     }
 
     /// The owner of a partition.

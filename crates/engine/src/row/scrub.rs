@@ -39,6 +39,9 @@ pub const SABOTAGE_STEPS: &[&str] = &["scrub.compare", "scrub.refuse", "scrub.he
 /// Least time between two rows that are looked at.
 const REST_NS: u64 = 100_000;
 
+/// So many tables' shares of a partition are looked through at once for rows.
+const PLACES: usize = 64;
+
 /// A row to look at.
 type Candidate = (PartitionId, TableId, Key, TupleAddr);
 
@@ -100,8 +103,25 @@ impl Rows {
         }
     }
 
-    /// Finds the next shared rows to look at: from a key on, or from the beginning.
-    fn find_rows<F: Fabric>(&self, cx: &Cx<F>, from: Option<(PartitionId, TableId, Key)>) {
+    /// Finds the next shared rows to look at: from a key on, or from the beginning. Most tables have none.
+    fn find_rows<F: Fabric>(&self, cx: &Cx<F>, mut from: Option<(PartitionId, TableId, Key)>) {
+        for _ in 0..PLACES {
+            let (rows, next) = self.rows_from(cx, from);
+            if !rows.is_empty() || next.is_none() {
+                return self.go_on(cx, rows, next);
+            }
+            from = next;
+        }
+        self.go_on(cx, Vec::new(), from);
+    }
+
+    /// Shared rows of one table's share of a partition, the one of this key or the first one, and from where
+    /// more are to be found.
+    fn rows_from<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        from: Option<(PartitionId, TableId, Key)>,
+    ) -> (Vec<Candidate>, Option<(PartitionId, TableId, Key)>) {
         let mut places = self.own_partitions().flat_map(|p| self.relations().map(move |r| (p, r)));
         let begin = match from {
             Some((partition, table, key)) => {
@@ -112,7 +132,7 @@ impl Rows {
             }
             None => places.next().map(|(p, r)| (p, r, Key::zero(r.key_words))),
         };
-        let Some((partition, relation, key)) = begin else { return self.go_on(cx, Vec::new(), None) };
+        let Some((partition, relation, key)) = begin else { return (Vec::new(), None) };
         let place = (partition, relation.id);
         let part = self.part(cx, place);
         // Who needs a damaged index is told of it.
@@ -121,7 +141,7 @@ impl Rows {
         let behind = places.next().map(|(p, r)| (p, r.id, Key::zero(r.key_words)));
         let next = next.map(|key| (partition, relation.id, key)).or(behind);
         let rows = found.into_iter().rev().map(|(key, at)| (partition, relation.id, key, at)).collect();
-        self.go_on(cx, rows, next);
+        (rows, next)
     }
 
     fn go_on<F: Fabric>(&self, cx: &Cx<F>, rows: Vec<Candidate>, from: Option<(PartitionId, TableId, Key)>) {

@@ -112,8 +112,9 @@ fn bad_numbers_are_named() {
 fn every_number_has_a_range_and_its_ends_are_in_it() {
     type Set = fn(&mut PodConfig, u64);
     const KIB: u64 = 1 << 10;
-    let ranges: [(&str, Set, u64, u64); 12] = [
-        ("hosts", |config, n| config.hosts = n as u8, 1, 16),
+    let ranges: [(&str, Set, u64, u64); 13] = [
+        ("hosts", |config, n| (config.hosts, config.initial_hosts) = (n as u8, 1), 1, 16),
+        ("initial_hosts", |config, n| config.initial_hosts = n as u16, 1, 3),
         ("workers", |config, n| config.workers = n as u8, 1, 31),
         ("partitions", |config, n| config.partitions = n as u16, 1, 65_535),
         ("max_tables", |config, n| config.max_tables = n as u16, 1, 65_535),

@@ -180,7 +180,7 @@ fn what_is_reserved_and_features_that_are_not_known_are_refused() {
         |block, value| block.reserved[2] = value,
         |block, value| block.config.reserved_byte = value as u8,
         |block, value| block.config.reserved[0] = value,
-        |block, value| block.config.reserved[7] = value,
+        |block, value| block.config.reserved[6] = value,
     ];
     memory.change(true, |block| block.features = 0);
     for change in reserved {
@@ -197,7 +197,7 @@ fn what_is_reserved_and_features_that_are_not_known_are_refused() {
 fn the_bytes_of_a_superblock_are_those_of_its_version() {
     let config = PodConfig { content_hash: 0x1234_5678, ..PodConfig::small(3, 2) };
     let block = Superblock::of(&Plan::new(&config).expect("plan"));
-    assert_eq!((FORMAT_VERSION, block.agreement, block.checksum), (8, 0xcb66_3af2, 0x38b9_30f2));
+    assert_eq!((FORMAT_VERSION, block.agreement, block.checksum), (8, 0x70e5_e10d, 0x6bd0_daff));
 }
 
 #[test]

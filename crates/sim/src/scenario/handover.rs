@@ -2,6 +2,7 @@
 //! die.
 
 use liger_fabric::sim::CrashDomain;
+use liger_pod::plan::all_hosts;
 
 use super::survival::ran;
 use super::{LeftOut, Ran, Scenario};
@@ -9,14 +10,15 @@ use crate::Picker;
 use crate::rows::{Mix, PlainTables, RowsRun};
 use crate::survival::{Death, Moving, SurvivalRun};
 
-/// Nobody dies; hosts that are back get their share; all at once; few rows that come and go; a host dies that
-/// has released a partition; checkpoints all the time; no room in memory, or on disks; another access method
-/// beside rows.
+/// Nobody dies; hosts that are back get their share; hosts for which no partitions were made get some; all at
+/// once; few rows that come and go; a host dies that has released a partition; checkpoints all the time; no
+/// room in memory, or on disks; another access method beside rows.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "handover", run: calm },
     Scenario { name: "handover-home", run: home },
     Scenario { name: "handover-deaths", run: deaths },
     Scenario { name: "handover-churn", run: churn },
+    Scenario { name: "handover-growing", run: growing },
     Scenario { name: "handover-last-will", run: last_will },
     Scenario { name: "handover-checkpoints", run: checkpoints },
     Scenario { name: "handover-full-memory", run: full_memory },
@@ -33,6 +35,16 @@ fn home(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let run = SurvivalRun::from_seed(seed);
     let rows = RowsRun { transactions: 3 * run.rows.transactions, ..run.rows };
     ran(SurvivalRun { moves: Moving::Home, rows, ..run }, left_out)
+}
+
+/// Some hosts have come later than the others, and any may die.
+fn growing(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let (run, mut pick) = (SurvivalRun::from_seed(seed), Picker::new(seed ^ 0x686f_6772));
+    let hosts = run.rows.hosts.max(3);
+    let initial_hosts = 1 + pick.below(u64::from(hosts) - 1) as u8;
+    let newcomers = all_hosts(hosts) & !all_hosts(initial_hosts);
+    let rows = RowsRun { hosts, transactions: 3 * run.rows.transactions, ..run.rows };
+    ran(SurvivalRun { moves: Moving::Home, rows, newcomers, ..run }, left_out)
 }
 
 fn deaths(seed: u64, left_out: Option<&LeftOut>) -> Ran {

@@ -166,6 +166,7 @@ fn build<M: Kept>(
     let shape = &run.rows;
     let mut setup = rows::setup(shape, shape.workers + 4);
     setup.config.lease_ns = run.lease_ns;
+    setup.config.initial_hosts &= !run.newcomers;
     let identity = Identity::new(7, 8, &setup.catalog, shape.hosts);
     let disks = SimDisks::new(shape.seed);
     let config = SimConfig::adversarial(usize::from(shape.hosts), 4096, shape.seed);

@@ -145,7 +145,7 @@ pub fn run(
     let outlived = Outlived { discard: false, dead: Dead::Proven };
     let phase = Phase::of_bytes("looking for what is left", log_bytes(&data.path));
     let (memory, generation, found) =
-        PodMemory::again(spec, (&config, &schemas), &data.path, outlived, &phase)?;
+        PodMemory::again(spec, (&config, &config, &schemas), &data.path, outlived, &phase)?;
     drop(phase);
     kept.iter_mut().for_each(PodMemory::keep);
     (data.recover, data.generation) = (true, generation);

@@ -119,7 +119,7 @@ impl LedgerArguments {
         }
         let (path, to_remove) = Temporary::unless(self.data.as_ref());
         let book = self.ledger.book(self.hosts, self.workers, self.shape.seed)?;
-        let dir = self.shape.make(&path, (self.hosts, self.workers), Holds::Ledger(book))?;
+        let dir = self.shape.make(&path, (self.hosts, self.hosts, self.workers), Holds::Ledger(book))?;
         Ok((Pod::Own(Box::new(Running::start(dir)?)), to_remove))
     }
 

@@ -119,6 +119,7 @@ impl PodArguments {
             access: Default::default(),
             telling: Default::default(),
             hosts: self.hosts,
+            initial_hosts: 0,
             workers: self.workers,
             backend: self.backend,
             pace,
