@@ -8,6 +8,7 @@ mod durability;
 mod endings;
 mod explorations;
 mod failures;
+mod growing;
 mod ledger;
 mod older;
 mod orders;

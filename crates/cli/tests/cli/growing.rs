@@ -1,0 +1,112 @@
+//! Pods that have room for more hosts than they start with: hosts come and leave while clients of the others
+//! work, and who is there when the pod starts again.
+
+#![expect(clippy::disallowed_methods, reason = "real clients work in real time")]
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio_postgres::error::SqlState;
+
+use crate::backup::Connection;
+use crate::pods::{Up, done};
+use crate::sql::ports;
+use crate::*;
+
+/// Adds ones until it is over; anything but a conflict is wrong.
+fn work(port: u16, id: usize, over: &AtomicBool, done: &AtomicU64) {
+    let connection = Connection::new(port);
+    while !over.load(Ordering::Relaxed) {
+        match connection.run(&format!("update counters set n = n + 1 where id = {id}")) {
+            Ok(()) => _ = done.fetch_add(1, Ordering::Relaxed),
+            Err(error) => assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{error}"),
+        }
+    }
+}
+
+/// How many partitions each host has.
+fn partitions(dir: &str) -> Vec<Option<usize>> {
+    let status = json(&mut liger(&format!("status {dir} --json")));
+    let hosts = status["hosts"].as_array().expect("hosts");
+    hosts.iter().map(|host| host["partitions"].as_array().map(Vec::len)).collect()
+}
+
+#[track_caller]
+fn wait_for(dir: &str, is_so: impl Fn(&[Option<usize>]) -> bool) {
+    let start = Instant::now();
+    while !is_so(&partitions(dir)) {
+        assert!(start.elapsed() < Duration::from_secs(90), "{:?}", partitions(dir));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_pod_of_two_hosts_has_four_and_then_two_again() {
+    let folder = Folder::new("growing");
+    let (dir, port) = (folder.file("pod"), ports(4));
+    let up = Up::start(&format!("up {dir} --hosts 2 --max-hosts 4 --port {port} --workers 2 --lease 2s"));
+    assert_eq!(partitions(&dir), [Some(8), Some(8), None, None], "all are made for those that are there");
+    let first = Connection::new(port);
+    let made = "create table counters (id int primary key, n bigint); insert into counters select g, 0 from \
+                generate_series(0, 3) g; create table filler as select g as id, repeat('x', 100) as t from \
+                generate_series(1, 5000) g";
+    first.run(made).expect("tables");
+    let (over, counts) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 4]);
+    std::thread::scope(|scope| {
+        for (id, count) in counts.iter().enumerate() {
+            let over = &over;
+            scope.spawn(move || work(port + id as u16 % 2, id, over, count));
+        }
+        let grown = std::panic::catch_unwind(|| {
+            for host in [2, 3] {
+                done(&format!("add {dir} {host}"));
+            }
+            wait_for(&dir, |has| *has == [Some(4); 4]);
+            let newcomer = Connection::new(port + 3);
+            assert_eq!(newcomer.numbers("select count(*) from filler"), [[5000]]);
+            newcomer
+                .run("insert into filler select g, 'new' from generate_series(5001, 5100) g")
+                .expect("rows");
+            drop(newcomer);
+            for host in [3, 2] {
+                done(&format!("drain {dir} {host} --within 10s"));
+            }
+            wait_for(&dir, |has| *has == [Some(8), Some(8), None, None]);
+        });
+        over.store(true, Ordering::Relaxed);
+        grown.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    let counts = counts.map(|count| vec![count.into_inner() as i64]);
+    assert_eq!(first.numbers("select n from counters order by id"), counts);
+    assert_eq!(first.numbers("select count(*) from filler"), [[5100]]);
+    drop(first);
+    up.end();
+    // Who has left stays away, and who comes once more stays.
+    let up = Up::start(&format!("recover {dir}"));
+    assert_eq!(partitions(&dir), [Some(8), Some(8), None, None]);
+    done(&format!("add {dir} 3"));
+    let third = Connection::new(port + 3);
+    assert_eq!(third.numbers("select count(*) from filler"), [[5100]]);
+    wait_for(&dir, |has| has[3] == Some(5));
+    drop(third);
+    up.end();
+    let up = Up::start(&format!("recover {dir}"));
+    assert_eq!(partitions(&dir), [Some(6), Some(5), None, Some(5)], "made for the three that are there");
+    let third = Connection::new(port + 3);
+    assert_eq!(third.numbers("select n from counters order by id"), counts);
+    assert_eq!(third.numbers("select count(*) from filler"), [[5100]]);
+    done(&format!("verify {dir}"));
+    up.end();
+}
+
+#[test]
+fn room_for_hosts_is_refused_where_there_is_none() {
+    let folder = Folder::new("no-room");
+    let dir = folder.file("pod");
+    refused(&mut liger(&format!("up {dir} --hosts 3 --max-hosts 2")), &["--max-hosts 2", "--hosts 3"]);
+    let of_ledger = format!("up {dir} --tables ledger --hosts 2 --max-hosts 4");
+    refused(&mut liger(&of_ledger), &["--max-hosts", "for pods with SQL"]);
+    let up = Up::start(&format!("up {dir} --hosts 1 --max-hosts 2 --port {} --workers 2", ports(2)));
+    refused(&mut liger(&format!("add {dir} 2")), &["no host 2", "0 to 1"]);
+    up.end();
+}
