@@ -87,7 +87,8 @@ impl Run {
 fn damaged(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let finder = [Finder::Scrub, Finder::Reader, Finder::MoveOut, Finder::Resolver][seed as usize % 4];
     let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
-    let setup = PodSetup::new(PodConfig::small(2, 1), catalog);
+    let hosts = if finder == Finder::Resolver { 3 } else { 2 };
+    let setup = PodSetup::new(PodConfig::small(hosts, 1), catalog);
     let built = SimPod::new(&setup, |plan| super::config(plan, seed, true, left_out));
     let mut pod = built.expect("an empty pod has room");
     pod.on_every_host(|cx, host| {
@@ -100,6 +101,10 @@ fn damaged(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     pod.sim.spawn(HostId(0), WorkerId(0), move |cx| own(cx, &plan, &owner, (&its, finder)));
     let (other, its) = (Rc::clone(&pod.hosts[1]), Rc::clone(&run));
     pod.sim.spawn(HostId(1), WorkerId(0), move |cx| use_rows(cx, &other, (&its, finder)));
+    if let Some(third) = pod.hosts.get(2) {
+        let (third, its) = (Rc::clone(third), Rc::clone(&run));
+        pod.sim.spawn(HostId(2), WorkerId(0), move |cx| watch(cx, &third, &its));
+    }
     let report = pod.sim.run();
     Ran::new(report, || run.problem.take().map_or(Ok(()), Err))
 }
@@ -176,6 +181,19 @@ fn own(cx: &Cx<Sim>, plan: &Plan, host: &RowHost, (run, finder): (&Run, Finder))
     run.expect("the owner reads another row", read(&mut session, OTHER), Some(OLD));
     run.stage.set(if finder == Finder::Resolver { Stage::Done } else { Stage::Reading });
     wait(&mut session, cx, run, Stage::Done);
+}
+
+/// Host 2, which wants the row all the time while a dead host's lock on it is resolved.
+fn watch(cx: &Cx<Sim>, host: &RowHost, run: &Run) {
+    let mut session = RowSession::new(cx, host);
+    wait(&mut session, cx, run, Stage::Damaging);
+    while run.stage.get() < Stage::Done {
+        match read(&mut session, CHANGED) {
+            Err(TxnError::Conflict(_)) => {}
+            found => run.expect("host 2 reads what host 1 was changing", found, None),
+        }
+        session.pause();
+    }
 }
 
 /// Host 1.
