@@ -24,11 +24,11 @@ use crate::pod::{Line, PodDir, Process, ask_host, order_all};
 use crate::terminal::{self, Phase};
 
 /// A host answers what it is doing within this time.
-const SOON: Duration = Duration::from_secs(5);
+pub(super) const SOON: Duration = Duration::from_secs(5);
 /// Longer than a lease and what a successor has to read.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(120);
 /// Time between two looks at how far it is.
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// One host of a pod.
 #[derive(Args)]

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 
-use super::hosts::{leave, let_clients_go};
+use super::hosts::{LOOK, SOON, leave, let_clients_go};
 use super::rebalance;
 use super::supervise::{Asked, ask_within};
 use super::up::duration;
@@ -27,12 +27,8 @@ use crate::pod::process::Doing;
 use crate::pod::{PodDir, Process, ask_host};
 use crate::terminal::{self, Phase};
 
-/// A host answers what it is doing within this time.
-const SOON: Duration = Duration::from_secs(5);
 /// A process that has said that it leaves has ended after this time.
 const ENDS: Duration = Duration::from_secs(10);
-/// Time between two looks at how far it is.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// A pod whose hosts are to start again.
 #[derive(Args)]
@@ -87,7 +83,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
              an interrupt of `liger up` and `liger recover {path}`"
         )));
     }
-    if dir.hosts() < 2 {
+    // As they are now: each of them leaves, and comes back.
+    let members = dir.members();
+    if members.len() < 2 {
         return Err(Failure::Refused(format!(
             "{path} has one host, and nobody who could serve meanwhile: interrupt `liger up`, and `liger \
              recover {path}`"
@@ -95,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let mut report = Report { dir: path, restarted: Vec::new(), stopped_at: None, why: None };
     let mut stopped = None;
-    for host in 0..dir.hosts() {
+    for host in members {
         match restart(&dir, host, arguments) {
             Ok(restarted) => report.restarted.push(restarted),
             Err(failure) => {
@@ -168,7 +166,7 @@ fn restart(dir: &PodDir, host: usize, arguments: &Arguments) -> Result<Restarted
 
 /// Refuses to take a host away while another one does not serve.
 fn check_all_serve(dir: &PodDir, host: usize) -> Result<(), Failure> {
-    for other in 0..dir.hosts() {
+    for other in dir.members() {
         if let Err(why) = ask_host(dir, other, SOON) {
             let path = dir.path().display();
             return Err(Failure::Refused(format!(

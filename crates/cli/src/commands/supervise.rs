@@ -338,7 +338,6 @@ impl<'r> Supervisor<'r> {
         match &told {
             Told::Joined => {
                 eprintln!("host {host} is a member again");
-                self.note_member(host, true);
                 self.hosts[host].phase = Phase::Member;
                 self.hosts[host].patience.begin();
             }
@@ -401,6 +400,8 @@ impl<'r> Supervisor<'r> {
         begin: impl FnOnce(&mut Running, usize) -> Result<Order, Failure>,
     ) -> Result<(), Failure> {
         self.hosts[host].phase = Phase::Joins;
+        // It is wanted, also if it does not come about this time.
+        self.note_member(host, true);
         let join = match begin(self.running, host) {
             Ok(join) => join,
             Err(failure @ Failure::Interrupted(_)) => return Err(failure),

@@ -16,7 +16,6 @@ use super::block::block_is;
 use super::moves::sentinel_key;
 use super::partition::{RowId, TablePart};
 use super::rows::Rows;
-
 use crate::method::Checked;
 use crate::protocol::relational::each_key;
 use crate::tables::key::Key;

@@ -1,7 +1,8 @@
 //! Whether the blocks of this host's shared rows are as they were written, and what becomes of those that are
 //! not.
 //!
-//! Housekeeping looks at one row after the other, at most one in [`REST_NS`]. It does so without a lock: a
+//! Housekeeping looks at one row after the other, or for rows at one table after the other, at most one in
+//! [`REST_NS`] in the long run. It does so without a lock: a
 //! block that fits is good, and one that does not is looked at again under the row's write lock, when nobody
 //! can be writing it. Damage is also found by whoever copies a block to DRAM (partition.rs, moves.rs) or
 //! resolves a dead host's lock on it (resolve.rs).
@@ -27,6 +28,7 @@ use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
 use super::rows::Rows;
 use super::shared::Acquired;
+use crate::catalog::Relation;
 use crate::instance::{PodEvent, count};
 use crate::protocol::relational::each_key;
 use crate::recovery::{RecoveryError, RestoreStep};
@@ -40,7 +42,7 @@ pub const SABOTAGE_STEPS: &[&str] = &["scrub.compare", "scrub.refuse", "scrub.he
 const REST_NS: u64 = 100_000;
 
 /// So many tables' shares of a partition are looked through at once for rows.
-const PLACES: usize = 64;
+const PLACES: u64 = 64;
 
 /// A row to look at.
 type Candidate = (PartitionId, TableId, Key, TupleAddr);
@@ -103,50 +105,47 @@ impl Rows {
         }
     }
 
-    /// Finds the next shared rows to look at: from a key on, or from the beginning. Most tables have none.
-    fn find_rows<F: Fabric>(&self, cx: &Cx<F>, mut from: Option<(PartitionId, TableId, Key)>) {
-        for _ in 0..PLACES {
-            let (rows, next) = self.rows_from(cx, from);
-            if !rows.is_empty() || next.is_none() {
-                return self.go_on(cx, rows, next);
+    /// Finds the next shared rows to look at: from a key on, or from the beginning. Most tables have none, so
+    /// several are looked through, and it rests for as much longer.
+    fn find_rows<F: Fabric>(&self, cx: &Cx<F>, from: Option<(PartitionId, TableId, Key)>) {
+        let places = self.own_partitions().flat_map(|p| self.relations().map(move |r| (p, r)));
+        let is_before = |(p, r): &(PartitionId, &Relation)| {
+            from.is_some_and(|(partition, table, _)| (*p, r.id) < (partition, table))
+        };
+        let mut places = places.skip_while(is_before).peekable();
+        let (mut looked, mut next) = (0, None);
+        while let Some((partition, relation)) = places.next() {
+            let begin = from.filter(|(p, table, _)| (*p, *table) == (partition, relation.id));
+            let key = begin.map_or(Key::zero(relation.key_words), |(_, _, key)| key);
+            let part = self.part(cx, (partition, relation.id));
+            // Who needs a damaged index is told of it.
+            let (found, more) = self.batch(cx, &part.index, &key).unwrap_or_default();
+            drop(part);
+            looked += 1;
+            let behind = || places.peek().map(|(p, r)| (*p, r.id, Key::zero(r.key_words)));
+            next = more.map(|key| (partition, relation.id, key)).or_else(behind);
+            if !found.is_empty() {
+                let rows =
+                    found.into_iter().rev().map(|(key, at)| (partition, relation.id, key, at)).collect();
+                return self.go_on(cx, rows, (looked, next));
             }
-            from = next;
+            if looked == PLACES {
+                break;
+            }
         }
-        self.go_on(cx, Vec::new(), from);
+        self.go_on(cx, Vec::new(), (looked, next));
     }
 
-    /// Shared rows of one table's share of a partition, the one of this key or the first one, and from where
-    /// more are to be found.
-    fn rows_from<F: Fabric>(
+    fn go_on<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        from: Option<(PartitionId, TableId, Key)>,
-    ) -> (Vec<Candidate>, Option<(PartitionId, TableId, Key)>) {
-        let mut places = self.own_partitions().flat_map(|p| self.relations().map(move |r| (p, r)));
-        let begin = match from {
-            Some((partition, table, key)) => {
-                places.find(|(p, r)| (*p, r.id) >= (partition, table)).map(|(p, r)| {
-                    let key = if (p, r.id) == (partition, table) { key } else { Key::zero(r.key_words) };
-                    (p, r, key)
-                })
-            }
-            None => places.next().map(|(p, r)| (p, r, Key::zero(r.key_words))),
-        };
-        let Some((partition, relation, key)) = begin else { return (Vec::new(), None) };
-        let place = (partition, relation.id);
-        let part = self.part(cx, place);
-        // Who needs a damaged index is told of it.
-        let (found, next) = self.batch(cx, &part.index, &key).unwrap_or_default();
-        drop(part);
-        let behind = places.next().map(|(p, r)| (p, r.id, Key::zero(r.key_words)));
-        let next = next.map(|key| (partition, relation.id, key)).or(behind);
-        let rows = found.into_iter().rev().map(|(key, at)| (partition, relation.id, key, at)).collect();
-        (rows, next)
-    }
-
-    fn go_on<F: Fabric>(&self, cx: &Cx<F>, rows: Vec<Candidate>, from: Option<(PartitionId, TableId, Key)>) {
+        rows: Vec<Candidate>,
+        (looked, from): (u64, Option<(PartitionId, TableId, Key)>),
+    ) {
+        debug_assert!(looked <= PLACES, "{looked} places were looked through at once");
         let mut scrub = self.scrub.lock(cx);
         (scrub.rows, scrub.from) = (rows, from);
+        scrub.next_ns = cx.now_ns() + REST_NS * looked.max(1);
     }
 
     /// Looks at one row without a lock, and with it if its block does not fit.
