@@ -39,10 +39,11 @@ fn work(port: u16, client: i32, over: &AtomicBool, done: &AtomicU64) -> u64 {
     ends
 }
 
+/// The processes of the hosts that run.
 fn processes(dir: &str) -> Vec<Value> {
     let status = json(&mut liger(&format!("status {dir} --json")));
-    let processes = status["hosts"].as_array().expect("hosts").iter().map(|host| host["process"].clone());
-    processes.filter(|process| !process.is_null()).collect()
+    let hosts = status["hosts"].as_array().expect("hosts").iter();
+    hosts.filter(|host| host["doing"] == "running").map(|host| host["process"].clone()).collect()
 }
 
 #[test]

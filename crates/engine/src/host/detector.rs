@@ -262,13 +262,15 @@ impl<M: Method> Host<M> {
         }
         let Ok(fenced) = watch::fenced(cx, &self.plan) else { return (0, Vec::new()) };
         detector.restless = !fenced.is_empty() || detector.watch.is_cutting_off();
+        for slot in &fenced {
+            if detector.cut_off.insert((slot.host.0, slot.incarnation)) {
+                self.announce(&PodEvent::CutOff { host: slot.host });
+            }
+        }
         let successor_of = if fenced.is_empty() { Vec::new() } else { self.successor_of(cx, detector) };
         let mut worked = 0;
         for slot in fenced {
             let incarnation = (slot.host.0, slot.incarnation);
-            if detector.cut_off.insert(incarnation) {
-                self.announce(&PodEvent::CutOff { host: slot.host });
-            }
             if slot.state == HostState::Recovered {
                 // Whoever recovered it may have died before this last step.
                 watch::release(cx, &self.plan, slot);

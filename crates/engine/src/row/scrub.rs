@@ -87,8 +87,12 @@ impl Rows {
         if !self.shared.checksums && !self.has_damaged() {
             return;
         }
-        let now_ns = cx.now_ns();
         let Some(mut scrub) = self.scrub.try_lock() else { return };
+        // Before the rest: others may use what is known to be damaged until it is refused.
+        if self.has_damaged() {
+            self.deal_with_known(cx);
+        }
+        let now_ns = cx.now_ns();
         if now_ns < scrub.next_ns {
             return;
         }
@@ -96,9 +100,6 @@ impl Rows {
         let next = scrub.rows.pop();
         let from = if next.is_none() { scrub.from } else { None };
         drop(scrub);
-        if self.has_damaged() {
-            self.deal_with_known(cx);
-        }
         match next {
             Some(place) => self.look_at_row(cx, place),
             None => self.find_rows(cx, from),
