@@ -113,7 +113,7 @@ pub struct Phases {
     image_bytes: Option<u64>,
     /// By phase: milliseconds since the kill.
     ms: BTreeMap<&'static str, Option<f64>>,
-    /// Until the host has taken over partitions itself.
+    /// Until the host owned partitions again, handed over to it or taken over.
     owner_again_ms: Option<f64>,
 }
 
@@ -197,7 +197,8 @@ impl<'d> After<'d> {
         let followed = moved.then(|| self.all_said("partitions_followed", &[Some(dead), successor]));
         ns.insert("followed", followed.flatten());
         let is_owner = |it: &&Noted| it.by == dead && it.number("partitions") > Some(0);
-        let owner_again = self.events("takeover_ends").find(is_owner).map(|it| it.at_ns);
+        let came = ["partitions_arrived", "takeover_ends"].map(|event| self.events(event).find(is_owner));
+        let owner_again = came.into_iter().flatten().map(|it| it.at_ns).min();
         let ms = |at_ns: u64| at_ns.saturating_sub(self.kill.at_ns) as f64 / 1e6;
         debug_assert!(PHASES.iter().all(|(name, _)| ns.contains_key(name)), "each has a time or none");
         Phases {
@@ -403,5 +404,13 @@ mod tests {
     fn a_host_that_takes_over_is_an_owner_again() {
         let lines = [(1, 170, "takeover_ends", r#","dead":"2","partitions":"1""#)];
         assert_eq!(phases(&lines, &[kill(100, 1)])[0].owner_again_ms, Some(70.0));
+    }
+
+    #[test]
+    fn a_host_to_which_partitions_go_back_is_an_owner_again() {
+        let arrived = |by, at| (by, at, "partitions_arrived", r#","host":"0","partitions":"2""#);
+        let lines =
+            [arrived(2, 140), arrived(1, 150), (1, 170, "takeover_ends", r#","dead":"2","partitions":"1""#)];
+        assert_eq!(phases(&lines, &[kill(100, 1)])[0].owner_again_ms, Some(50.0));
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Not here: what is done about locks (deaths.rs) and partitions (ownership.rs, takeover.rs).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric, HostId};
@@ -67,15 +67,31 @@ pub(super) struct FailureDetector {
     resolved: BTreeSet<(u8, u16)>,
     /// Dead hosts whose partitions this one has taken over, and that may not come back yet.
     pub taken_over: Vec<Slot>,
-    /// Hosts of which this one has partitions that no checkpoint of its own has, and the epoch in which the
-    /// one has to begin that has them.
-    pub unkept: Option<(Vec<HostId>, u64)>,
+    /// What has come to this host, and no checkpoint of its own has.
+    pub unkept: Option<Unkept>,
     /// Others wait for a checkpoint of this host.
     pub urgent: bool,
     /// Partitions that change hands while their owners live.
     pub handover: HandOver,
     /// What has failed, and when it is tried again.
     failed: Vec<Failed>,
+}
+
+/// Partitions that have come to this host, until a checkpoint of its own has them: the newest images are
+/// others', and the logs behind those are kept.
+#[derive(Default)]
+pub(super) struct Unkept {
+    /// Whose they were.
+    pub from: BTreeSet<HostId>,
+    /// Each with the epoch in which a checkpoint has to begin that has it.
+    pub partitions: BTreeMap<PartitionId, u64>,
+}
+
+impl Unkept {
+    /// The epoch in which a checkpoint has to begin that has all of them.
+    pub fn epoch(&self) -> u64 {
+        self.partitions.values().copied().max().unwrap_or(0)
+    }
 }
 
 /// What is to be done about a dead host.
@@ -125,10 +141,24 @@ impl FailureDetector {
         self.me
     }
 
-    /// A checkpoint that begins in this epoch or later has what came from these hosts.
-    pub fn await_keeping(&mut self, from: impl Iterator<Item = HostId>, epoch: u64) {
-        let (hosts, _) = self.unkept.take().unwrap_or_default();
-        self.unkept = Some((hosts.into_iter().chain(from).collect(), epoch));
+    /// A checkpoint that begins in this epoch or later has these partitions, which came from these hosts.
+    pub fn await_keeping(
+        &mut self,
+        from: impl Iterator<Item = HostId>,
+        partitions: impl Iterator<Item = PartitionId>,
+        epoch: u64,
+    ) {
+        let unkept = self.unkept.get_or_insert_default();
+        debug_assert!(unkept.epoch() <= epoch, "epochs come one after the other");
+        unkept.from.extend(from);
+        unkept.partitions.extend(partitions.map(|partition| (partition, epoch)));
+    }
+
+    /// If no checkpoint of this host has this partition, which came to it: checkpoints that began before this
+    /// epoch lack it.
+    pub fn unkept_since(&self, partition: PartitionId) -> Option<u64> {
+        let epoch = self.unkept.as_ref()?.partitions.get(&partition)?;
+        Some(epoch.saturating_sub(1))
     }
 
     /// How many deaths this host has resolved.

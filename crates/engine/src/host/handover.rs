@@ -2,7 +2,8 @@
 //! into images and logs, releases it, and the next owner does what a host does that starts again.
 //!
 //! ```text
-//! wanted ---> a checkpoint has it ---> closed; its transactions end; its rows leave shared memory
+//! wanted ---> a checkpoint has it, or none of this host need have it
+//!     ---> its idle rows leave shared memory ---> closed; its transactions end; the other rows leave
 //!     ---> all logs hold the epoch of then: released ---> the next owner opens image and logs: its own
 //! ```
 //!
@@ -10,8 +11,8 @@
 //! 1. A partition that is released is in images and logs, all of it, and nothing of it is in shared memory.
 //!    So nobody holds anything of it, and who follows it waits for nobody.
 //! 2. Whoever changes the owner's word swaps the very value that it has acted upon.
-//! 3. Its image stays until the next owner's checkpoint has it (recovery/checkpointer/needed.rs). No
-//!    checkpoint is under way when a partition is released: the image is whole.
+//! 3. Its image stays until the next owner's checkpoint has it (recovery/checkpointer/needed.rs), whosever it
+//!    is. No checkpoint that has it is under way when a partition is released: the image is whole.
 //! 4. What takes too long is given up: the partition is open again where it was.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,8 +38,12 @@ use crate::recovery::{Rebuilding, RecoveryError};
 pub(super) const SABOTAGE_STEPS: &[&str] =
     &["handover.no-checkpoint-under-way", "handover.drain", "handover.await-logs", "handover.withdraw"];
 
-/// In so many parts of a lease everything that keeps a partition closed has to end, or it stays.
-const PATIENCE_PARTS: u64 = 4;
+/// In so many parts of a lease everything that keeps a partition closed has to end, or it stays; each time
+/// that it did stay there is twice the time, up to so many leases.
+const PATIENCE_PARTS: u64 = 2;
+const PATIENCE_LEASES: u64 = 4;
+/// So often idle rows leave shared memory before a partition is closed: each time those that were used since.
+const PASSES_AHEAD: u32 = 2;
 /// So many leases the next owner has to read what the partition is made from.
 const READING_LEASES: u64 = 8;
 /// Who was refused asks again after such a part of a lease, which doubles each time, up to so many leases.
@@ -55,6 +60,8 @@ pub(super) struct HandOver {
     preparing: Option<(HostId, BTreeSet<PartitionId>, u64)>,
     /// When partitions were released.
     released: BTreeMap<PartitionId, u64>,
+    /// How often in a row partitions stayed because somebody did not let go of them.
+    stayed: u32,
     asking: Asking,
 }
 
@@ -117,8 +124,10 @@ impl<M: Method> Host<M> {
         Slot::load(cx, &self.plan, host).is_ok_and(|slot| slot.state == HostState::Alive)
     }
 
-    fn is_checkpointing<F: Fabric>(&self, cx: &Cx<F>) -> bool {
-        self.checkpointing.load(Ordering::SeqCst) && !cx.sabotaged("handover.no-checkpoint-under-way")
+    /// True if a checkpoint is under way that may have partitions that are this host's since an epoch.
+    fn is_in_checkpoint<F: Fabric>(&self, cx: &Cx<F>, since: u64) -> bool {
+        let begun = self.checkpointing.load(Ordering::SeqCst);
+        begun >= since.max(1) && !cx.sabotaged("handover.no-checkpoint-under-way")
     }
 
     fn tell_step(&self, step: HandOverStep, host: HostId, partitions: usize) {
@@ -142,19 +151,29 @@ impl<M: Method> Host<M> {
             detector.handover.preparing = None;
             return 0;
         };
-        let its: Words = due.into_iter().filter(|(_, word)| word.next == Some(next)).collect();
+        let mut its: Words = due.into_iter().filter(|(_, word)| word.next == Some(next)).collect();
+        // What has come here lately is in another host's image, and in the logs behind it, which are kept: a
+        // checkpoint would have to make all of its rows here first.
+        let since = its.iter().filter_map(|(partition, _)| detector.unkept_since(*partition)).min();
+        if since.is_some() {
+            its.retain(|(partition, _)| detector.unkept_since(*partition).is_some());
+        }
         let partitions: BTreeSet<PartitionId> = its.iter().map(|(partition, _)| *partition).collect();
         if next == self.me || !self.is_alive(cx, next) {
             self.refuse(cx, &its);
             return its.len();
         }
-        let prepared = detector.handover.preparing.take().filter(|it| it.0 == next && it.1 == partitions);
-        let begin = prepared.map_or_else(|| log.clock().now(cx) + 1, |(_, _, begin)| begin);
-        detector.handover.preparing = Some((next, partitions.clone(), begin));
-        if self.checkpointed() < begin || self.is_checkpointing(cx) {
-            log.want_checkpoint(cx, begin);
-            detector.urgent = true;
+        let is_ready = match since {
+            Some(since) => !self.is_in_checkpoint(cx, since),
+            None => self.is_prepared(cx, detector, log, (next, &partitions)),
+        };
+        if !is_ready {
             return 0;
+        }
+        if let Err(why) = self.withdraw_ahead(cx, detector, &partitions) {
+            self.refuse(cx, &its);
+            self.tell_step(HandOverStep::Failed(why.to_string()), next, partitions.len());
+            return its.len();
         }
         partitions.iter().for_each(|&partition| self.owners.give(partition));
         // Locks of who dies meanwhile are resolved there as in partitions that are open.
@@ -162,6 +181,8 @@ impl<M: Method> Host<M> {
         self.tell_step(HandOverStep::Closed, next, partitions.len());
         let emptied = self.empty(cx, detector, (log, takeover), (next, &partitions));
         detector.taking.clear();
+        let stayed = matches!(emptied, Err(Stays::Failed(RecoveryError::StaysInUse)));
+        detector.handover.stayed = if stayed { detector.handover.stayed + 1 } else { 0 };
         match emptied {
             Ok(epoch) => self.release(cx, detector, &its, epoch),
             Err(_) if self.is_fenced() => {}
@@ -174,6 +195,46 @@ impl<M: Method> Host<M> {
             }
         }
         its.len()
+    }
+
+    /// True if a checkpoint has partitions that are to go to a host, so that the logs behind it are short.
+    fn is_prepared<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        detector: &mut FailureDetector,
+        log: &HostLog,
+        (next, partitions): (HostId, &BTreeSet<PartitionId>),
+    ) -> bool {
+        let prepared = detector.handover.preparing.take().filter(|it| it.0 == next && it.1 == *partitions);
+        let begin = prepared.map_or_else(|| log.clock().now(cx) + 1, |(_, _, begin)| begin);
+        detector.handover.preparing = Some((next, partitions.clone(), begin));
+        if self.checkpointed() >= begin && !self.is_in_checkpoint(cx, 0) {
+            return true;
+        }
+        log.want_checkpoint(cx, begin);
+        detector.urgent = true;
+        false
+    }
+
+    /// Takes rows out of shared memory that nobody uses at the moment, while partitions are open still: those
+    /// that are left keep them closed for less time.
+    fn withdraw_ahead<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        detector: &mut FailureDetector,
+        partitions: &BTreeSet<PartitionId>,
+    ) -> Result<(), RecoveryError> {
+        for _ in 0..PASSES_AHEAD {
+            for &partition in partitions {
+                debug_assert!(self.owns(partition), "it is open");
+                match self.method.withdraw_ahead(cx, partition, &mut || self.poll(cx, detector)) {
+                    // There may be room when others have given some back.
+                    Ok(()) | Err(RecoveryError::Index(TreeError::OutOfMemory(_))) => {}
+                    Err(damaged) => return Err(damaged),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Says of partitions that are wanted of this host that they stay.
@@ -194,18 +255,19 @@ impl<M: Method> Host<M> {
         (log, takeover): (&HostLog, &Takeover),
         (next, partitions): (HostId, &BTreeSet<PartitionId>),
     ) -> Result<u64, Stays> {
-        if self.is_checkpointing(cx) {
+        let since = partitions.iter().map(|it| detector.unkept_since(*it).unwrap_or(0)).min();
+        if self.is_in_checkpoint(cx, since.unwrap_or(0)) {
             // One that has begun since may lack them, or be half way through them.
             return Err(Stays::Busy);
         }
         let directory = takeover.files.look(self.me)?;
         let manifest = HostManifest::decode(self.me, &read_whole(cx, &directory, HOST_MANIFEST)?)?;
         let has: BTreeSet<PartitionId> = manifest.images().iter().map(|image| image.partition).collect();
-        if !partitions.is_subset(&has) {
+        if partitions.iter().any(|it| !has.contains(it) && detector.unkept_since(*it).is_none()) {
             return Err(Stays::Busy);
         }
         debug_assert!(partitions.iter().all(|it| self.owners.is_given(*it)), "nobody begins to use them");
-        let until_ns = self.patience_ends_ns(cx);
+        let until_ns = self.patience_ends_ns(cx, detector.handover.stayed);
         if !cx.sabotaged("handover.drain") {
             self.await_users(cx, detector, (next, until_ns))?;
         }
@@ -224,9 +286,11 @@ impl<M: Method> Host<M> {
         Ok(self.await_logs(cx, detector, log)?)
     }
 
-    /// When partitions that are closed for a hand-over have been closed for long enough.
-    fn patience_ends_ns<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
-        cx.now_ns() + self.plan.config().lease_ns / PATIENCE_PARTS
+    /// When partitions that are closed for a hand-over have been closed for long enough, if they have stayed
+    /// so often.
+    fn patience_ends_ns<F: Fabric>(&self, cx: &Cx<F>, stayed: u32) -> u64 {
+        let lease_ns = self.plan.config().lease_ns;
+        cx.now_ns() + ((lease_ns / PATIENCE_PARTS) << stayed.min(16)).min(PATIENCE_LEASES * lease_ns)
     }
 
     /// Waits until every transaction of this host that may use partitions that were closed has ended.
@@ -260,7 +324,7 @@ impl<M: Method> Host<M> {
         (next, until_ns): (HostId, u64),
         is_so: impl Fn(&Cx<F>) -> Result<bool, RecoveryError>,
     ) -> Result<(), RecoveryError> {
-        let half_ns = self.plan.config().lease_ns / PATIENCE_PARTS / 2;
+        let half_ns = until_ns.saturating_sub(cx.now_ns()) / 2;
         loop {
             match is_so(cx) {
                 Ok(true) => return Ok(()),
@@ -405,7 +469,7 @@ impl<M: Method> Host<M> {
         let image_bytes = rebuilding.run(cx, || self.poll(cx, detector))?;
         self.check_still_here()?;
         self.close(&partitions);
-        self.await_users(cx, detector, (self.me, self.patience_ends_ns(cx)))?;
+        self.await_users(cx, detector, (self.me, self.patience_ends_ns(cx, 0)))?;
         for &partition in &partitions {
             // Above the version of anything that was ever removed there.
             self.method.attach(cx, partition, first_of(log.clock().now(cx) + 1), &mut || ())?;
@@ -426,7 +490,9 @@ impl<M: Method> Host<M> {
             log.expect_images(cx, image_bytes);
             self.open_published(cx, me)?;
             // A checkpoint that begins in a later epoch than this one began when they were this host's.
-            detector.await_keeping(its.iter().map(|(_, word)| word.owner.host), log.clock().now(cx) + 1);
+            let from = its.iter().map(|(_, word)| word.owner.host);
+            let mine = partitions.iter().copied().filter(|it| self.holds(*it));
+            detector.await_keeping(from, mine, log.clock().now(cx) + 1);
         }
         Ok(taken)
     }

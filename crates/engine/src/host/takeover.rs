@@ -60,10 +60,11 @@ impl<M: Method> Host<M> {
         let failure = taken.as_ref().err().map(ToString::to_string);
         self.announce(&PodEvent::TakeoverEnds { dead: hosts, partitions: detector.taking.len(), failure });
         match taken {
-            Ok(epoch) => {
+            Ok(kept_by) => {
                 detector.taken_over.extend(&dead);
-                if let Some(epoch) = epoch {
-                    detector.await_keeping(dead.iter().map(|slot| slot.host), epoch);
+                if let Some((epoch, partitions)) = kept_by {
+                    let from = dead.iter().map(|slot| slot.host);
+                    detector.await_keeping(from, partitions.into_iter(), epoch);
                 }
                 self.forget_failed(cx, detector, (Task::TakeOver, &dead));
             }
@@ -79,12 +80,13 @@ impl<M: Method> Host<M> {
     /// meanwhile (recovery/checkpointer/needed.rs).
     pub(super) fn release_dead<F: Fabric>(&self, cx: &Cx<F>, detector: &mut FailureDetector) -> usize {
         let Some(log) = &self.log else { return 0 };
-        let is_kept = |(_, epoch): &mut (Vec<HostId>, u64)| self.checkpointed() >= *epoch;
-        if let Some((dead, _)) = detector.unkept.take_if(is_kept) {
-            self.announce(&PodEvent::TakeoverIsKept { dead });
+        if let Some(unkept) = detector.unkept.take_if(|it| self.checkpointed() >= it.epoch()) {
+            self.announce(&PodEvent::TakeoverIsKept { dead: unkept.from.into_iter().collect() });
         }
-        if let Some((_, epoch)) = detector.unkept {
-            log.want_checkpoint(cx, epoch);
+        if let Some(unkept) = &mut detector.unkept {
+            // Those that have gone on are their next owner's to keep.
+            unkept.partitions.retain(|partition, _| self.holds(*partition));
+            detector.unkept.take_if(|it| it.partitions.is_empty());
         }
         let before = detector.taken_over.len();
         detector.taken_over.retain(|slot| {
@@ -117,15 +119,15 @@ impl<M: Method> Host<M> {
         others
     }
 
-    /// All of it; returns the epoch from which on this host's checkpoints have the partitions, if there are
-    /// any.
+    /// All of it; returns the epoch from which on this host's checkpoints have the partitions, and these, if
+    /// there are any.
     fn take_over<F: Fabric>(
         &self,
         cx: &Cx<F>,
         detector: &mut FailureDetector,
         takeover: &Takeover,
         dead: &[Slot],
-    ) -> Result<Option<u64>, RecoveryError> {
+    ) -> Result<Option<(u64, BTreeSet<PartitionId>)>, RecoveryError> {
         let log = self.log.as_ref().expect("who takes over keeps a log");
         let reaches = |step| self.announce_step(dead, step);
         let me = Owner { host: self.me, incarnation: detector.me().incarnation };
@@ -183,7 +185,7 @@ impl<M: Method> Host<M> {
         self.open_published(cx, me)?;
         debug_assert!(orphans.iter().all(|p| self.owns(*p)), "all are this host's now, and open");
         // A checkpoint that begins in a later epoch than this one began when they were this host's.
-        Ok((!users.is_empty()).then(|| log.clock().now(cx) + 1))
+        Ok((!users.is_empty()).then(|| (log.clock().now(cx) + 1, users)))
     }
 
     /// Makes partitions anew from images and logs; the bytes of the images.

@@ -110,8 +110,8 @@ pub struct Instance {
     fenced: AtomicBool,
     /// Set while another host waits for a checkpoint of this one.
     pub(crate) waited_for: AtomicBool,
-    /// Set while a checkpoint is taken, or begun.
-    pub(crate) checkpointing: AtomicBool,
+    /// Where the checkpoint begins that is under way; 0: none is, `u64::MAX`: it is about to begin.
+    pub(crate) checkpointing: AtomicU64,
     /// Where the last checkpoint begins that counts; 0: none since the host began.
     pub(crate) checkpointed: AtomicU64,
     pub(crate) hearer: Option<Hearer>,
@@ -154,7 +154,7 @@ impl Instance {
             responder: Responder::new(plan),
             fenced: AtomicBool::new(false),
             waited_for: AtomicBool::new(false),
-            checkpointing: AtomicBool::new(false),
+            checkpointing: AtomicU64::new(0),
             checkpointed: AtomicU64::new(0),
             hearer,
             checkpoint_failure: Latch::default(),

@@ -245,6 +245,16 @@ impl<A: Serves, B: Serves> Serves for Both<A, B> {
         Ok(self.0.withdraw(cx, partition, poll)? & self.1.withdraw(cx, partition, poll)?)
     }
 
+    fn withdraw_ahead<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        poll: Poll<'_>,
+    ) -> Result<(), RecoveryError> {
+        self.0.withdraw_ahead(cx, partition, poll)?;
+        self.1.withdraw_ahead(cx, partition, poll)
+    }
+
     fn tell_again<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, to: Owner, what: Pending) {
         self.0.tell_again(cx, partition, to, what);
         self.1.tell_again(cx, partition, to, what);

@@ -311,6 +311,21 @@ pub trait Serves: Deref<Target = Instance> + Send + Sync + 'static {
         Ok(true)
     }
 
+    /// As [`Serves::withdraw`], a little before it, while the partition is open: takes out what nobody holds,
+    /// so that less is left then. Others may bring it back.
+    ///
+    /// # Errors
+    /// As `withdraw`.
+    fn withdraw_ahead<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        poll: Poll<'_>,
+    ) -> Result<(), RecoveryError> {
+        let _ = (cx, partition, poll);
+        Ok(())
+    }
+
     /// The owner of a partition, which may be this host, has handed it over: nobody held anything of it then.
     fn has_moved<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
         let _ = (cx, partition);

@@ -240,7 +240,8 @@ impl Checkpointer {
     pub fn turn<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) -> usize {
         let worked = self.take_turn(cx, host);
         host.checkpointed.store(self.manifest.begin_epoch(), Ordering::SeqCst);
-        host.checkpointing.store(self.taking.is_some(), Ordering::SeqCst);
+        let begun = self.taking.as_ref().map_or(0, |run| run.taking.begin_epoch());
+        host.checkpointing.store(begun, Ordering::SeqCst);
         worked
     }
 
@@ -423,7 +424,7 @@ impl Checkpointer {
     fn begin<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) -> Result<(), RecoveryError> {
         assert!(self.taking.is_none() && self.whole, "one checkpoint at a time, of all rows");
         // Before it looks at what is this host's: who closes a partition to give it away looks at this then.
-        host.checkpointing.store(true, Ordering::SeqCst);
+        host.checkpointing.store(u64::MAX, Ordering::SeqCst);
         let log = log_of(host);
         let contents = needed::contents(cx, host, &self.manifest)?;
         let (appended, logged) = (log.appended_bytes(), log.logged_in_pod(cx));

@@ -41,7 +41,7 @@ pub(super) const END_PAYLOAD: usize = 32;
 pub(super) const PLACE: usize = 16;
 /// A block of rows ends when it has so many bytes, by default: one is read for the first row that is wanted
 /// of it.
-pub const BLOCK_BYTES: usize = 64 << 10;
+pub const BLOCK_BYTES: usize = 16 << 10;
 
 pub(super) const KIND_HEAD: u8 = 1;
 pub(super) const KIND_ROWS: u8 = 2;

@@ -127,6 +127,19 @@ impl Serves for Rows {
         Ok(self.withdraw_shared(cx, partition, poll)?)
     }
 
+    fn withdraw_ahead<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        poll: Poll<'_>,
+    ) -> Result<(), RecoveryError> {
+        debug_assert!(self.owns(partition), "it is open");
+        for relation in self.relations() {
+            self.withdraw_rows(cx, (partition, relation), poll)?;
+        }
+        Ok(())
+    }
+
     fn has_moved<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
         count(&self.moves.handed_over, u64::from(self.holds(partition)));
         self.leaving.lock(cx).forget(partition);

@@ -53,7 +53,7 @@ impl Rows {
     }
 
     /// Takes rows of a table's share out that nobody holds; true if that are all.
-    fn withdraw_rows<F: Fabric>(
+    pub(super) fn withdraw_rows<F: Fabric>(
         &self,
         cx: &Cx<F>,
         (partition, relation): (PartitionId, &Relation),
