@@ -161,7 +161,7 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("space.leave-segments", "survival-full-heirs"),
     ("space.marks-beside-checkpoints", "survival-full-disks"),
     ("space.use-reserve", "log-room"),
-    ("checkpoint.keep-begin-of-dead", "survival-full-heirs"),
+    ("checkpoint.keep-begin-of-dead", "handover-checkpoints"),
     ("checkpoint.keep-needed-images", "survival-churn"),
     ("restore.put-only-if-missing", "survival-full-heirs"),
     ("takeover.keep-files-of-returned", "survival-full-heirs"),
