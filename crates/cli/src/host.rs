@@ -305,6 +305,7 @@ impl<M: HostMemory> Serving<M> {
             let directory = DataDirectory::open(&cx, &data.path, pod.identity(0))?;
             let mut storage = directory.hold(&cx, host)?;
             storage.set_replay_bytes(data.replay_limit);
+            storage.set_restore_percent(data.restore_percent);
             options.storage = Some(storage);
         }
         Ok(options)

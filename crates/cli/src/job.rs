@@ -148,6 +148,14 @@ pub struct Data {
     pub generation: u64,
     /// Bytes of log a host that a recovery may have to read.
     pub replay_limit: u64,
+    /// Percent of a thread's time for making rows that nobody waits for.
+    #[serde(default = "usual_restore_percent")]
+    pub restore_percent: u8,
+}
+
+/// What pods have that were made before one could say it.
+fn usual_restore_percent() -> u8 {
+    50
 }
 
 /// Bytes of a worker's ring of the log in a pod with SQL.

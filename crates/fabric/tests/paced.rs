@@ -18,7 +18,7 @@ use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, SyncMode, WorkerId};
 
 const BYTES: u64 = 8 << 20;
 const CALLS: u64 = 1000;
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 15;
 const OVER_NS: u64 = 150;
 const OVER_PERCENT: u64 = 15;
 

@@ -15,4 +15,5 @@ pub mod sim;
 pub mod status;
 pub mod supervise;
 pub mod up;
+pub mod upkeep;
 pub mod verify;

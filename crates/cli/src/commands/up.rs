@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
-use liger_engine::recovery::checkpointer::REPLAY_BYTES;
 use liger_engine::recovery::salvage::Dead;
 use liger_pod::plan::all_hosts;
 use liger_sql::storage::classes::Family;
@@ -20,12 +19,13 @@ use liger_workload::tpcc::generate::Homes;
 use liger_workload::tpcc::input::{Mix, Remote};
 
 use super::supervise::supervise;
+use super::upkeep::Upkeep;
 use crate::access::{Access, AccessArguments};
 use crate::engines::EngineArguments;
 use crate::failure::Failure;
 use crate::interrupt::{Left, register};
 use crate::job::{
-    Backend, Bench, Data, Durable, Holds, Job, Rebalance, SQL_RING_BYTES, Sql, default_cxl_bytes,
+    Backend, Bench, Durable, Holds, Job, Rebalance, SQL_RING_BYTES, Sql, default_cxl_bytes,
     default_hwcc_bytes,
 };
 use crate::memory::{Outlived, check_config};
@@ -119,6 +119,8 @@ pub struct PodShape {
     /// When a transaction counts as committed; hosts always keep a log, so "none" is refused
     #[arg(long, value_enum, default_value = "pod")]
     pub durability: Durable,
+    #[command(flatten)]
+    upkeep: Upkeep,
     /// Whether rows in shared memory have checksums, by which flipped bits are noticed, on or off
     #[arg(long, default_value = "on", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     pub row_checksums: bool,
@@ -214,6 +216,7 @@ impl PodShape {
                            makes them, and this pod may outlive that: use native or shadow";
             return Err(Failure::Refused(message.to_owned()));
         }
+        self.upkeep.check()?;
         if let Some(bytes) = self.transaction_memory.filter(|bytes| *bytes < LEAST_TRANSACTION_BYTES) {
             let (bytes, least) = (sizes::show(bytes), sizes::show(LEAST_TRANSACTION_BYTES));
             let message = format!("--transaction-memory is {bytes}, at least {least} are needed: raise it");
@@ -254,12 +257,7 @@ impl PodShape {
             sync: "hwcc".to_owned(),
             share_all: false,
             seed: self.seed,
-            data: Some(Data {
-                path: absolute.join("data"),
-                recover: false,
-                generation: 1,
-                replay_limit: REPLAY_BYTES,
-            }),
+            data: Some(self.upkeep.data(absolute.join("data"), false)),
             durability: self.durability,
             in_flight: 1,
             lease_ms: self.lease.as_millis() as u64,

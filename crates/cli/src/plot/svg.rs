@@ -137,12 +137,15 @@ stroke-dasharray="{dashes}" points="{}"/>"#,
             };
             let style = format!(r#"stroke="{color}" stroke-width="1.2" stroke-dasharray="{dashes}""#);
             self.line((x, top - 4.0), (x, bottom), &style);
-            // Labels in two rows; one without room is left out, its line is not.
-            let Some(row) = free.iter().position(|end| *end < x) else { continue };
             let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
             let label = format!("{} {word}", hosts.join(", "));
-            free[row] = x + 7.0 * label.len() as f64;
-            let place = (x + 2.0, top - 6.0 - 11.0 * row as f64);
+            // Labels in two rows, all of them within the picture; one without room is left out, its line is
+            // not.
+            let width = 7.0 * label.len() as f64;
+            let from = (x + 2.0).min(WIDTH - width);
+            let Some(row) = free.iter().position(|end| *end < from) else { continue };
+            free[row] = from + width;
+            let place = (from, top - 6.0 - 11.0 * row as f64);
             self.text(place, &format!(r#"font-size="10" fill="{color}""#), &label);
         }
     }

@@ -213,6 +213,9 @@ fn what_would_leave_a_pod_open_is_refused() {
     refused(&mut liger(&format!("up {dir} --port 6000 --metrics-port 6001")), &["--metrics-port 6001"]);
     let little = ["--transaction-memory is 1.0 MiB", "at least 16.0 MiB"];
     refused(&mut liger(&format!("up {dir} --transaction-memory 1M")), &little);
+    let short = ["--replay-limit is 8.0 KiB", "at least 256.0 KiB"];
+    refused(&mut liger(&format!("up {dir} --replay-limit 8K")), &short);
+    refused(&mut liger(&format!("up {dir} --restore-percent 0")), &["--restore-percent", "1..=100"]);
     assert!(!exists(&dir), "nothing was made");
 }
 

@@ -126,8 +126,13 @@ fn where_the_time_goes_after_each_kill_is_told() {
     let folder = Folder::new("phases");
     let svg = folder.file("plot.svg");
     let kill = "--kill-every 300ms --kills 3 --lease 500ms --seconds 3";
-    let run = format!("--hosts 3 --remote 60/90 --durability storage {kill} --svg {svg}");
-    let report = json(&mut tpcc(&run));
+    let data = folder.file("pod");
+    let upkeep = "--replay-limit 64M --restore-percent 80";
+    let run = format!("--hosts 3 --remote 60/90 --durability storage {kill} --svg {svg} {upkeep}");
+    let report = json(&mut tpcc(&format!("{run} --data {data} --keep")));
+    let pod: Value = serde_json::from_slice(&bytes_of(&format!("{data}/pod.json"))).expect("an object");
+    let kept = &pod["job"]["data"];
+    assert_eq!((&kept["replay_limit"], &kept["restore_percent"]), (&(64 << 20).into(), &80.into()));
     let phases = report["phases"].as_array().expect("a list");
     assert_eq!(phases.len() as u64, report["kills"].as_u64().expect("a number"), "{report}");
     assert!(!phases.is_empty(), "{report}");

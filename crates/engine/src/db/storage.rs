@@ -85,6 +85,16 @@ impl HostStorage {
         self.checkpoints.replay_bytes = replay_bytes;
         self.log.segment_bytes = self.checkpoints.segment_bytes();
     }
+
+    /// Sets the share of a thread's time, in percent, for making rows that nobody asks for: when the host has
+    /// started again, and when partitions have come to it.
+    ///
+    /// # Panics
+    /// Unless it is 1 to 100.
+    pub fn set_restore_percent(&mut self, percent: u8) {
+        assert!((1..=100).contains(&percent), "{percent} percent of the time");
+        self.checkpoints.restore_percent = percent.into();
+    }
 }
 
 impl DataDirectory {

@@ -117,6 +117,7 @@ impl<M: Method> Host<M> {
         // successor for the same row must find that what was made before is gone.
         let (may_follow, mut is_held_up) = (self.transactions.have_ended(detector.round), false);
         let mut followed = BTreeMap::<HostId, usize>::new();
+        let mut left = BTreeMap::<HostId, usize>::new();
         for partition in self.plan.partitions() {
             let next = self.owners.next(cx, &self.plan, partition);
             let Some(successor) = next.filter(|successor| successor.host != self.me) else { continue };
@@ -126,6 +127,10 @@ impl<M: Method> Host<M> {
                     detector.restless = true;
                     continue;
                 }
+                let before = self.owner(partition);
+                let (told, host) =
+                    if before == self.me { (&mut left, successor.host) } else { (&mut followed, before) };
+                *told.entry(host).or_default() += 1;
                 self.follow_handed_over(cx, partition, successor);
                 worked += 1;
                 continue;
@@ -144,6 +149,9 @@ impl<M: Method> Host<M> {
         self.held_up.following.store(is_held_up, Ordering::Relaxed);
         for (host, partitions) in followed {
             self.announce(&PodEvent::Followed { host, partitions });
+        }
+        for (host, partitions) in left {
+            self.announce(&PodEvent::HandOver { step: HandOverStep::Left, host, partitions });
         }
         worked
     }
@@ -171,9 +179,6 @@ impl<M: Method> Host<M> {
         if was_mine {
             // Its rows are of no use here any more.
             self.method.make(cx, partition);
-            self.announce(&PodEvent::HandOver { step: HandOverStep::Left, host: next.host, partitions: 1 });
-        } else {
-            self.announce(&PodEvent::Followed { host: before, partitions: 1 });
         }
     }
 

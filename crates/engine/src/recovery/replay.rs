@@ -244,9 +244,18 @@ pub fn replay<'r>(
     let mut last = None;
     let mut bytes = Vec::new();
     loop {
-        let in_image = image.peek().map(|row| (row.table, row.key));
         let in_log = rest.first().map(|change| (change.table, changes.key(change)));
-        let Some(at) = in_image.into_iter().chain(in_log).min() else { return Ok(done) };
+        // Most rows have not changed.
+        let is_before = |row: &ImageRow<'_>| in_log.is_none_or(|at| (row.table, row.key) < at);
+        while let Some(row) = image.next_if(is_before) {
+            let ImageRow { table, key, version, bytes } = row;
+            debug_assert!(last < Some((table, key)), "rows come out in order, each once: {key:?}");
+            last = Some((table, key));
+            done.image_rows += 1;
+            done.rows += 1;
+            show(RecoveredRow { table, key, version, bytes })?;
+        }
+        let Some(at) = in_log else { return Ok(done) };
         debug_assert!(last < Some(at), "rows come out in order, each once: {at:?} behind {last:?}");
         last = Some(at);
         let mut state = absent;
@@ -257,7 +266,7 @@ pub fn replay<'r>(
             done.image_rows += 1;
         }
         let is_mine = |change: &&Pending| by_key(&changes.arena, change, &rest[0]).is_eq();
-        let count = if in_log == Some(at) { rest.iter().take_while(is_mine).count() } else { 0 };
+        let count = rest.iter().take_while(is_mine).count();
         let (mine, behind) = rest.split_at(count);
         rest = behind;
         let newer = &mine[mine.partition_point(|c| matches!(state, State::Here(v) if c.version <= v))..];

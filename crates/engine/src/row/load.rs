@@ -4,7 +4,7 @@
 use liger_fabric::{Cx, Fabric};
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{Entries, Trace};
-use liger_store::local::RowFlags;
+use liger_store::local::{Neighbors, RowFlags};
 
 use super::RowHost;
 use super::partition::TablePart;
@@ -17,20 +17,20 @@ use crate::protocol::failure::tree_error;
 use crate::tables::key::Key;
 use crate::txn::{TableId, TxnError};
 
-/// Adds a row that is not there.
+/// Adds a row that is not there; `near` is where its key belongs.
 pub(super) fn add(
     part: &mut TablePart,
     relation: &Relation,
-    key: &Key,
+    (key, near): (&Key, &Neighbors),
     version: u64,
     bytes: &[u8],
 ) -> Result<(), TxnError> {
     let full = TxnError::OutOfMemory { what: "rows of a partition", needed_bytes: bytes.len() as u64 };
-    let row = part.rows.alloc().ok_or(full)?;
-    if part.tree.insert(key.words(), row).is_err() {
-        part.rows.free(row);
+    if near.found.is_some() {
         return Err(TxnError::DuplicateKey { index: relation.id });
     }
+    let row = part.rows.alloc().ok_or(full)?;
+    part.tree.insert_near(near, key.words(), row);
     part.rows.bytes_mut(row).copy_from_slice(bytes);
     part.rows.set_version(row, version);
     part.set_flag(row, RowFlags::LIVE, true);

@@ -52,7 +52,9 @@ impl Stores for Rows {
     }
 
     fn put<F: Fabric>(&self, cx: &Cx<F>, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<(), TxnError> {
-        add(&mut self.part(cx, at.ids()), at.relation, key, 0, bytes)
+        let mut part = self.part(cx, at.ids());
+        let near = part.tree.neighbors(key.words());
+        add(&mut part, at.relation, (key, &near), 0, bytes)
     }
 
     fn share<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId], part: f64) -> Result<u64, TxnError> {

@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use liger_fabric::{Cx, Fabric, Latch, LatchGuard};
 use liger_pod::plan::PartitionId;
+use liger_store::local::Neighbors;
 
 use super::load::add;
 use super::partition::TablePart;
@@ -190,10 +191,11 @@ impl TablePart {
         }
     }
 
-    /// True if what is made of this key of an unrestored span is older than what became of its row here.
-    fn is_outdated<F: Fabric>(&self, cx: &Cx<F>, key: &Key) -> bool {
+    /// True if what is made of this key of an unrestored span, which is at this place, is older than what
+    /// became of its row here.
+    fn is_outdated<F: Fabric>(&self, cx: &Cx<F>, key: &Key, near: &Neighbors) -> bool {
         let was_removed = self.unrestored.as_ref().is_some_and(|it| it.removed.contains(key));
-        let is_shared = self.tree.get(key.words()).is_some();
+        let is_shared = near.found.is_some();
         is_shared && !cx.sabotaged("restore.leave-what-is-shared")
             || was_removed && !cx.sabotaged("restore.leave-what-was-removed")
     }
@@ -369,8 +371,9 @@ impl Rows {
         }
         let relation = &self.catalog.relations()[table.index()];
         for ((key, version), row) in rows.iter().zip(bytes.chunks_exact(relation.row_len)) {
-            if !part.is_outdated(cx, key) {
-                add(&mut part, relation, key, *version, row)?;
+            let near = part.tree.neighbors(key.words());
+            if !part.is_outdated(cx, key, &near) {
+                add(&mut part, relation, (key, &near), *version, row)?;
             }
         }
         let Some(unrestored) = &mut part.unrestored else { return Ok(()) };

@@ -15,7 +15,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use liger_engine::Durability;
-use liger_engine::recovery::checkpointer::REPLAY_BYTES;
 use liger_workload::Acknowledged;
 use liger_workload::WorkerStats;
 use liger_workload::tpcc::workload::{NEW_ORDERS, PAYMENTS};
@@ -25,7 +24,7 @@ use super::chaos::{Chaos, Plan, Pod};
 use super::shown::{STEP_S, Times, moments, per_second, write_head, write_times};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
-use crate::job::{Data, Job};
+use crate::job::Job;
 use crate::outside::history::History;
 use crate::outside::phases::{self, Diaries, Phases};
 use crate::outside::timeline::{Kill, Seen, Timeline};
@@ -151,9 +150,7 @@ pub fn run(
     svg: Option<&PathBuf>,
 ) -> Result<Survived, Failure> {
     terminal::note_interrupts()?;
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    job.data =
-        Some(Data { path: absolute.join("data"), recover: false, generation: 1, replay_limit: REPLAY_BYTES });
+    assert!(job.data.is_some(), "who is to survive keeps a log");
     // Everything counts.
     (job.watched, job.warm_up_s) = (true, 0.0);
     // What happens after each kill is read from there.

@@ -17,16 +17,13 @@ use super::pod::PodArguments;
 use super::temporary::Temporary;
 use super::{LOST_WITH_MEMORY, kills, run_job, seconds};
 use crate::commands::up::{duration, new_memory};
+use crate::commands::upkeep::Upkeep;
 use crate::failure::Failure;
-use crate::job::{Bench, Data, Durable, Job};
+use crate::job::{Bench, Durable, Job};
 use crate::memory::check_config;
-use crate::sizes;
 
 /// Clients that a worker stands for when each waits for storage.
 const CLIENTS: usize = 1000;
-
-/// A log cannot be kept shorter than this: a host writes so much while a checkpoint is taken.
-const MIN_REPLAY_LIMIT: u64 = 256 << 10;
 
 /// [`Mix`] on the command line.
 #[derive(Clone, Copy, ValueEnum)]
@@ -94,10 +91,8 @@ pub struct TpccArguments {
     /// Keep a log and checkpoints in this directory
     #[arg(long)]
     data: Option<PathBuf>,
-    /// Bytes of log, like 64M, that a recovery may have to read for each host: checkpoints are taken as often
-    /// as that needs
-    #[arg(long, value_parser = sizes::parse, default_value = "256M")]
-    replay_limit: u64,
+    #[command(flatten)]
+    upkeep: Upkeep,
     /// Start from what --data holds instead of loading; give the same --hosts and --warehouses
     #[arg(long, requires = "data")]
     recover: bool,
@@ -178,17 +173,8 @@ impl TpccArguments {
             |clients| clients as usize,
         );
         let path = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let (recover, replay_limit) = (self.recover, self.replay_limit);
-        if replay_limit < MIN_REPLAY_LIMIT {
-            return Err(Failure::Refused(format!(
-                "--replay-limit is {}, at least {} are needed",
-                sizes::show(replay_limit),
-                sizes::show(MIN_REPLAY_LIMIT)
-            )));
-        }
-        let data = |it| Data { path: path(it), recover, generation: 1, replay_limit };
-        let data = self.data.as_ref().map(data);
-        job.data = data;
+        self.upkeep.check()?;
+        job.data = self.data.as_ref().map(|it| self.upkeep.data(path(it), self.recover));
         (job.durability, job.in_flight) = (self.durability, in_flight);
         if self.kill_every.is_some() {
             job.lease_ms = self.lease.as_millis() as u64;
@@ -200,8 +186,10 @@ impl TpccArguments {
 }
 
 /// TPC-C while hosts fail one at a time.
-fn run_with_kills(arguments: &TpccArguments, job: Job, period: Duration) -> Result<ExitCode, Failure> {
+fn run_with_kills(arguments: &TpccArguments, mut job: Job, period: Duration) -> Result<ExitCode, Failure> {
     let (path, _temporary) = Temporary::unless(arguments.data.as_ref());
+    let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+    job.data = Some(arguments.upkeep.data(absolute.join("data"), false));
     let plan = chaos::Plan {
         time: Duration::from_secs_f64(job.seconds + job.warm_up_s),
         kill_every: Some(period),
