@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use liger_engine::Durability;
 use liger_engine::db::{Pod, PodConfig, SyncMode};
 use liger_engine::recovery::Identity;
+use liger_engine::recovery::checkpointer::RESTORE_PERCENT;
 use liger_engine::row::Budget;
 use liger_engine::{Catalog, TableSchema};
 use liger_fabric::shadow::ShadowConfig;
@@ -155,7 +156,7 @@ pub struct Data {
 
 /// What pods have that were made before one could say it.
 fn usual_restore_percent() -> u8 {
-    50
+    RESTORE_PERCENT
 }
 
 /// Bytes of a worker's ring of the log in a pod with SQL.

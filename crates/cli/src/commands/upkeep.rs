@@ -1,7 +1,10 @@
 //! What a host does about its own recovery while it works: how long its log may become, and how much time it
 //! takes for rows that are still to be made. Arguments of every command that makes a pod.
 
+use std::path::PathBuf;
+
 use clap::Args;
+use liger_engine::recovery::checkpointer::RESTORE_PERCENT;
 
 use crate::failure::Failure;
 use crate::job::Data;
@@ -19,7 +22,7 @@ pub struct Upkeep {
     replay_limit: u64,
     /// Percent of a thread's time, 1 to 100, in which a host makes rows that nobody waits for yet, when it
     /// has started again or has got partitions of another host
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=100))]
+    #[arg(long, default_value_t = RESTORE_PERCENT, value_parser = clap::value_parser!(u8).range(1..=100))]
     restore_percent: u8,
 }
 
@@ -34,7 +37,7 @@ impl Upkeep {
     }
 
     /// Data in a directory.
-    pub fn data(&self, path: std::path::PathBuf, recover: bool) -> Data {
+    pub fn data(&self, path: PathBuf, recover: bool) -> Data {
         let Self { replay_limit, restore_percent } = *self;
         Data { path, recover, generation: 1, replay_limit, restore_percent }
     }

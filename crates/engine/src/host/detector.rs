@@ -83,14 +83,23 @@ pub(super) struct FailureDetector {
 pub(super) struct Unkept {
     /// Whose they were.
     pub from: BTreeSet<HostId>,
-    /// Each with the epoch in which a checkpoint has to begin that has it.
-    pub partitions: BTreeMap<PartitionId, u64>,
+    pub partitions: BTreeMap<PartitionId, Arrival>,
+}
+
+/// When a partition came to this host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Arrival {
+    /// An epoch read before it was this host's: checkpoints that began before that one lack it. 0: any that
+    /// is under way may have it.
+    pub since: u64,
+    /// A checkpoint that begins in this epoch or later has it.
+    pub kept_from: u64,
 }
 
 impl Unkept {
     /// The epoch in which a checkpoint has to begin that has all of them.
     pub fn epoch(&self) -> u64 {
-        self.partitions.values().copied().max().unwrap_or(0)
+        self.partitions.values().map(|arrival| arrival.kept_from).max().unwrap_or(0)
     }
 }
 
@@ -141,24 +150,27 @@ impl FailureDetector {
         self.me
     }
 
-    /// A checkpoint that begins in this epoch or later has these partitions, which came from these hosts.
+    /// No checkpoint has these partitions yet, which came from these hosts.
     pub fn await_keeping(
         &mut self,
         from: impl Iterator<Item = HostId>,
-        partitions: impl Iterator<Item = PartitionId>,
-        epoch: u64,
+        partitions: impl Iterator<Item = (PartitionId, Arrival)>,
     ) {
         let unkept = self.unkept.get_or_insert_default();
-        debug_assert!(unkept.epoch() <= epoch, "epochs come one after the other");
         unkept.from.extend(from);
-        unkept.partitions.extend(partitions.map(|partition| (partition, epoch)));
+        for (partition, arrival) in partitions {
+            debug_assert!(
+                arrival.since < arrival.kept_from,
+                "{partition} came before it is kept: {arrival:?}"
+            );
+            unkept.partitions.insert(partition, arrival);
+        }
     }
 
     /// If no checkpoint of this host has this partition, which came to it: checkpoints that began before this
     /// epoch lack it.
     pub fn unkept_since(&self, partition: PartitionId) -> Option<u64> {
-        let epoch = self.unkept.as_ref()?.partitions.get(&partition)?;
-        Some(epoch.saturating_sub(1))
+        Some(self.unkept.as_ref()?.partitions.get(&partition)?.since)
     }
 
     /// How many deaths this host has resolved.

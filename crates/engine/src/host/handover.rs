@@ -25,7 +25,7 @@ use liger_pod::plan::PartitionId;
 use liger_store::bwtree::TreeError;
 
 use super::Host;
-use super::detector::{FailureDetector, Takeover};
+use super::detector::{Arrival, FailureDetector, Takeover};
 use crate::instance::events::{HandOverStep, PodEvent};
 use crate::log::HostLog;
 use crate::log::record::first_of;
@@ -475,7 +475,7 @@ impl<M: Method> Host<M> {
             self.method.attach(cx, partition, first_of(log.clock().now(cx) + 1), &mut || ())?;
         }
         debug_assert!(partitions.iter().all(|it| self.owners.is_closed(*it)), "nobody here uses them");
-        let me = self.me_as_owner(detector);
+        let (me, since) = (self.me_as_owner(detector), log.clock().now(cx));
         let mut taken = 0;
         for &(partition, word) in its {
             let mine = Ownership { owner: me, next: None, released: None };
@@ -491,8 +491,9 @@ impl<M: Method> Host<M> {
             self.open_published(cx, me)?;
             // A checkpoint that begins in a later epoch than this one began when they were this host's.
             let from = its.iter().map(|(_, word)| word.owner.host);
-            let mine = partitions.iter().copied().filter(|it| self.holds(*it));
-            detector.await_keeping(from, mine, log.clock().now(cx) + 1);
+            let arrival = Arrival { since, kept_from: log.clock().now(cx) + 1 };
+            let mine = partitions.iter().filter(|it| self.holds(**it));
+            detector.await_keeping(from, mine.map(|partition| (*partition, arrival)));
         }
         Ok(taken)
     }

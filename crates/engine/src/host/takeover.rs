@@ -9,7 +9,7 @@
 //!
 //! How a partition changes hands: ownership.rs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::membership::{HostState, Slot};
@@ -18,7 +18,7 @@ use liger_pod::plan::PartitionId;
 use liger_pod::watch;
 
 use super::Host;
-use super::detector::{FailureDetector, Takeover, Task};
+use super::detector::{Arrival, FailureDetector, Takeover, Task};
 use crate::instance::events::{PodEvent, TakeoverStep};
 use crate::log::HostLog;
 use crate::log::record::first_of;
@@ -60,11 +60,10 @@ impl<M: Method> Host<M> {
         let failure = taken.as_ref().err().map(ToString::to_string);
         self.announce(&PodEvent::TakeoverEnds { dead: hosts, partitions: detector.taking.len(), failure });
         match taken {
-            Ok(kept_by) => {
+            Ok(came) => {
                 detector.taken_over.extend(&dead);
-                if let Some((epoch, partitions)) = kept_by {
-                    let from = dead.iter().map(|slot| slot.host);
-                    detector.await_keeping(from, partitions.into_iter(), epoch);
+                if !came.is_empty() {
+                    detector.await_keeping(dead.iter().map(|slot| slot.host), came.into_iter());
                 }
                 self.forget_failed(cx, detector, (Task::TakeOver, &dead));
             }
@@ -119,15 +118,14 @@ impl<M: Method> Host<M> {
         others
     }
 
-    /// All of it; returns the epoch from which on this host's checkpoints have the partitions, and these, if
-    /// there are any.
+    /// All of it; returns the partitions, and when they came.
     fn take_over<F: Fabric>(
         &self,
         cx: &Cx<F>,
         detector: &mut FailureDetector,
         takeover: &Takeover,
         dead: &[Slot],
-    ) -> Result<Option<(u64, BTreeSet<PartitionId>)>, RecoveryError> {
+    ) -> Result<BTreeMap<PartitionId, Arrival>, RecoveryError> {
         let log = self.log.as_ref().expect("who takes over keeps a log");
         let reaches = |step| self.announce_step(dead, step);
         let me = Owner { host: self.me, incarnation: detector.me().incarnation };
@@ -176,6 +174,7 @@ impl<M: Method> Host<M> {
         if again {
             users.extend(self.own_partitions());
         }
+        let before = log.clock().now(cx);
         self.publish(cx, me, &orphans, &users, |in_use| {
             for slot in dead {
                 self.epochs.adopt(cx, &self.heap, slot.host, slot.incarnation, in_use)?;
@@ -185,7 +184,11 @@ impl<M: Method> Host<M> {
         self.open_published(cx, me)?;
         debug_assert!(orphans.iter().all(|p| self.owns(*p)), "all are this host's now, and open");
         // A checkpoint that begins in a later epoch than this one began when they were this host's.
-        Ok((!users.is_empty()).then(|| (log.clock().now(cx) + 1, users)))
+        let kept_from = log.clock().now(cx) + 1;
+        // Those of an earlier try may have been in any checkpoint since.
+        let since = |partition| if orphans.contains(&partition) { before } else { 0 };
+        let arrival = |partition| (partition, Arrival { since: since(partition), kept_from });
+        Ok(users.into_iter().map(arrival).collect())
     }
 
     /// Makes partitions anew from images and logs; the bytes of the images.

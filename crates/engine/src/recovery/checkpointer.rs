@@ -46,7 +46,7 @@ mod options;
 mod report;
 mod when;
 
-pub use options::{CheckpointOptions, REPLAY_BYTES};
+pub use options::{CheckpointOptions, REPLAY_BYTES, RESTORE_PERCENT};
 pub use report::{CheckpointCounts, Taken};
 use when::{Bound, Pauses};
 

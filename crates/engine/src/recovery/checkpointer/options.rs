@@ -21,11 +21,19 @@ pub struct CheckpointOptions {
 
 /// Bytes of log a host, by default.
 pub const REPLAY_BYTES: u64 = 256 << 20;
+/// Share of the time for making rows, in percent, by default.
+pub const RESTORE_PERCENT: u8 = 50;
 
 impl Default for CheckpointOptions {
     fn default() -> Self {
         let (replay_bytes, pace) = (REPLAY_BYTES, Pace::default());
-        Self { replay_bytes, pace, busy_percent: 25, restore_percent: 50, look_ns: 2_000_000 }
+        Self {
+            replay_bytes,
+            pace,
+            busy_percent: 25,
+            restore_percent: RESTORE_PERCENT.into(),
+            look_ns: 2_000_000,
+        }
     }
 }
 
