@@ -39,8 +39,8 @@ const OUT_BYTES_MAX: usize = 1 << 20;
 const IDLE_TURNS: u32 = 64;
 /// How long a worker sleeps that has transactions to try again, or to acknowledge when they are durable.
 const REST_NS: u64 = 1_000_000;
-/// Turns of a busy worker between two times that the host's state is shown.
-const TURNS_PER_SHOW: u32 = 1 << 14;
+/// The host's state is shown so often: whoever looks sees what was true this long ago at most.
+pub const SHOW_NS: u64 = 100_000_000;
 
 /// One client.
 struct Connection {
@@ -90,13 +90,16 @@ impl Connections {
     /// What makes this host useless: it was fenced, or its log has failed.
     pub fn work<F: Fabric>(&self, session: &mut RowSession<'_, F>, shown: &Shown) -> Result<(), TxnError> {
         let worker = usize::from(session.cx().worker().0);
-        let (mut idle, mut turns) = (0, 0u32);
+        let (mut idle, mut shown_ns) = (0, 0);
         while !shown.wanted.load(Ordering::Relaxed) {
             idle = if self.turn(session, shown)? > 0 { 0 } else { idle + 1 };
-            turns = turns.wrapping_add(1);
             let sleeps = idle >= IDLE_TURNS;
-            if worker == 0 && (sleeps || turns.is_multiple_of(TURNS_PER_SHOW)) {
-                show(session.cx(), session.host(), shown);
+            if worker == 0 {
+                let now_ns = session.cx().now_ns();
+                if sleeps || now_ns.saturating_sub(shown_ns) >= SHOW_NS {
+                    shown_ns = now_ns;
+                    show(session.cx(), session.host(), shown);
+                }
             }
             if !sleeps {
                 session.cx().pause();

@@ -4,15 +4,15 @@
 //! Every order gets exactly one final answer; [`Answer::Progress`] and [`Answer::Rows`] come before it. The
 //! bytes that [`Answer::Rows`] announces follow its line. A host whose standard input ends, ends.
 //! [`Order::Status`], [`Order::Drain`], [`Order::Move`], [`Order::AskForNone`] and [`Order::Point`] are
-//! answered at once, whatever the host is doing,
-//! and [`Order::Checkpoint`] is carried out while it goes on; other orders are carried out one after the
-//! other.
+//! answered at once, whatever the host is doing, and [`Order::Checkpoint`] is carried out while it goes on;
+//! other orders are carried out one after the other.
 
 use std::collections::BTreeMap;
 
 use liger_workload::{EngineFigures, WorkerStats};
 use serde::{Deserialize, Serialize};
 
+use crate::failure::Failure;
 use crate::job::Job;
 
 /// What a host is told to do.
@@ -81,6 +81,8 @@ pub enum Order {
         /// The table's number.
         table: u16,
     },
+    /// Ask for partitions again, if the pod's policy says so: whoever let it come to rest has looked at it.
+    GoOn,
     /// Leave the pod and end.
     Leave,
     /// End without leaving, once everything that was committed is on storage: the other hosts take over the
@@ -197,6 +199,11 @@ pub enum Answer {
         /// How many.
         bytes: usize,
     },
+    /// All rows of the table asked for have been handed over.
+    Dumped {
+        /// The partitions that they are of; none if one came or went meanwhile.
+        of: Option<Vec<u16>>,
+    },
     /// The order could not be carried out. The host ends, unless it was for a checkpoint.
     Failed {
         /// Why.
@@ -204,4 +211,11 @@ pub enum Answer {
         /// Whether the cause is what was asked for (the memory, the configuration).
         refused: bool,
     },
+}
+
+impl Answer {
+    /// The failure of whoever has asked for something else.
+    pub fn unasked(&self) -> Failure {
+        Failure::Broken(format!("a host answered what it was not asked: {self:?}"))
+    }
 }

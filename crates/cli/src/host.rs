@@ -390,7 +390,11 @@ impl<M: HostMemory> Serving<M> {
                 Ok(self.benched().quiesce())
             }
             Order::Check => self.benched().check(),
-            Order::Dump { table } => self.benched().dump(TableId(table)),
+            Order::Dump { table } => self.dump(TableId(table)),
+            Order::GoOn => {
+                self.host.partition_moves().ask_for_share(self.job.rebalance == Rebalance::Auto);
+                Ok(Answer::Done)
+            }
             Order::Join { .. }
             | Order::Enter
             | Order::Leave

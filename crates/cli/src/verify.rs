@@ -9,10 +9,12 @@ use liger_workload::Snapshot;
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::fleet::Fleet;
-use crate::pod::{Line, PodDir};
+use crate::pod::{Line, PodDir, order_all};
 
 /// A host hands over a piece of a table within this time.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// So often all rows are read while partitions move.
+const TRIES: u32 = 5;
 
 /// All rows of all hosts, fetched table by table.
 pub struct AllRows<'a> {
@@ -57,33 +59,90 @@ impl Snapshot for AllRows<'_> {
     }
 }
 
+/// Lets a pod come to rest, has its hosts check themselves, and shows all of its rows to `check`: what that
+/// returned, and what the hosts found.
+///
+/// Somebody may move partitions meanwhile (`liger rebalance`): then all of them are shown again.
+///
+/// # Errors
+/// If a host does not answer, or partitions move each time.
+pub fn check_at_rest<T>(
+    dir: &PodDir,
+    patience: Duration,
+    check: impl Fn(&PodRows<'_>) -> T,
+) -> Result<(T, Vec<String>), Failure> {
+    let all = |order: Order| order_all(dir, 0..dir.hosts(), |_| order.clone(), patience, |_| ());
+    let catalog = dir.file.job.catalog();
+    for _ in 0..TRIES {
+        for _ in 0..2 {
+            all(Order::Quiesce)?;
+        }
+        let mut problems = Vec::new();
+        for (host, answer) in all(Order::Check)?.into_iter().enumerate() {
+            let Answer::Checked { problems: found } = answer else { continue };
+            problems.extend(found.into_iter().map(|problem| format!("host {host}: {problem}")));
+        }
+        let rows = PodRows::new(dir, &catalog);
+        let checked = check(&rows);
+        match rows.failure.into_inner() {
+            None => {
+                all(Order::GoOn)?;
+                return Ok((checked, problems));
+            }
+            Some(Unseen::Moved) => {}
+            Some(Unseen::Failed(failure)) => return Err(failure),
+        }
+    }
+    Err(Failure::Broken(
+        "partitions went to other hosts each time that all rows were read: nothing is known about them; \
+         check again when nobody rebalances"
+            .to_owned(),
+    ))
+}
+
 /// All rows of all hosts of a pod directory, fetched table by table.
 pub struct PodRows<'a> {
     dir: &'a PodDir,
     catalog: &'a Catalog,
-    failure: RefCell<Option<Failure>>,
+    failure: RefCell<Option<Unseen>>,
+}
+
+/// Why not all rows were seen.
+enum Unseen {
+    /// A partition has been seen twice, not at all, or in part: it went from one host to another.
+    Moved,
+    Failed(Failure),
+}
+
+impl From<Failure> for Unseen {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
 }
 
 impl<'a> PodRows<'a> {
-    /// The rows of a pod at rest.
-    pub fn new(dir: &'a PodDir, catalog: &'a Catalog) -> Self {
+    fn new(dir: &'a PodDir, catalog: &'a Catalog) -> Self {
         Self { dir, catalog, failure: RefCell::new(None) }
     }
 
-    /// What went wrong while rows were fetched; the check has not seen all of them then.
-    pub fn into_failure(self) -> Option<Failure> {
-        self.failure.into_inner()
-    }
-
-    fn fetch(&self, table: TableId, visit: &mut dyn FnMut(Row<'_>)) -> Result<(), Failure> {
+    fn fetch(&self, table: TableId, visit: &mut dyn FnMut(Row<'_>)) -> Result<(), Unseen> {
         let relation = self.catalog.relation(table).expect("a table of the catalog");
         let hosts = if relation.replicated { 1 } else { self.dir.hosts() };
+        let mut seen = Vec::new();
         for host in 0..hosts {
             let mut line = Line::connect(self.dir, host, PATIENCE)?;
             line.order(&Order::Dump { table: table.0 })?;
-            line.last(|_, rows| rows.chunks_exact(relation.row_len).for_each(|row| visit(Row::new(row))))?;
+            let mut show = |row: &[u8]| visit(Row::new(row));
+            match line.last(|_, rows| rows.chunks_exact(relation.row_len).for_each(&mut show))? {
+                Answer::Dumped { of } => seen.extend(of.ok_or(Unseen::Moved)?),
+                answer => return Err(Unseen::Failed(answer.unasked())),
+            }
         }
-        Ok(())
+        seen.sort_unstable();
+        match relation.replicated || seen.into_iter().eq(0..self.dir.file.job.pod_config().partitions) {
+            true => Ok(()),
+            false => Err(Unseen::Moved),
+        }
     }
 }
 

@@ -141,7 +141,7 @@ fn measure(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<Report, F
     let mut figures = EngineFigures::default();
     let mut stats = WorkerStats::default();
     for answer in ran {
-        let Answer::Ran { stats: of_host, figures: measured } = answer else { return Err(confused(&answer)) };
+        let Answer::Ran { stats: of_host, figures: measured } = answer else { return Err(answer.unasked()) };
         stats.merge(&of_host);
         figures.merge(&measured);
     }
@@ -218,7 +218,7 @@ fn recover(fleet: &mut Fleet) -> Result<Recovered, Failure> {
     let mut all = Recovered::default();
     for answer in fleet.order_all(|_| Order::Recover, PATIENCE, |_| ())? {
         let Answer::Recovered { bytes, log_bytes, rows, changes } = answer else {
-            return Err(confused(&answer));
+            return Err(answer.unasked());
         };
         all.bytes += bytes;
         all.log_bytes = all.log_bytes.max(log_bytes);
@@ -233,7 +233,7 @@ fn recover(fleet: &mut Fleet) -> Result<Recovered, Failure> {
 fn rows_of(answers: &[Answer]) -> Result<u64, Failure> {
     let rows = |answer: &Answer| match answer {
         Answer::Moved { rows } => Ok(*rows),
-        other => Err(confused(other)),
+        other => Err(other.unasked()),
     };
     answers.iter().map(rows).sum()
 }
@@ -249,7 +249,7 @@ fn verify(
     let phase = Phase::start("checking every row");
     let mut failures = quiesce(fleet, figures)?;
     for (host, answer) in fleet.order_all(|_| Order::Check, PATIENCE, |_| ())?.into_iter().enumerate() {
-        let Answer::Checked { problems } = answer else { return Err(confused(&answer)) };
+        let Answer::Checked { problems } = answer else { return Err(answer.unasked()) };
         failures.extend(problems.into_iter().map(|problem| format!("host {host}: {problem}")));
     }
     let catalog = job.catalog();
@@ -268,17 +268,13 @@ fn quiesce(fleet: &mut Fleet, figures: &mut EngineFigures) -> Result<Vec<String>
     fleet.order_all(|_| Order::Quiesce, PATIENCE, |_| ())?;
     let mut failures = Vec::new();
     for (host, answer) in fleet.order_all(|_| Order::Quiesce, PATIENCE, |_| ())?.into_iter().enumerate() {
-        let Answer::Quiesced { backlog, figures: memory } = answer else { return Err(confused(&answer)) };
+        let Answer::Quiesced { backlog, figures: memory } = answer else { return Err(answer.unasked()) };
         figures.merge(&memory);
         if backlog > 0 {
             failures.push(format!("host {host}: {backlog} retired blocks were never freed"));
         }
     }
     Ok(failures)
-}
-
-fn confused(answer: &Answer) -> Failure {
-    Failure::Broken(format!("a host answered what it was not asked: {answer:?}"))
 }
 
 fn about(job: &Job, memory: &PodMemory) -> About {

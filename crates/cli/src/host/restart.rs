@@ -1,6 +1,7 @@
 //! A host that starts again from its pod's files: it opens them, and its rows are made when they are wanted.
 //! And what is waited for before somebody looks at all of them.
 
+use liger_engine::TableId;
 use liger_engine::recovery::Loaded;
 use liger_fabric::native::HostMemory;
 
@@ -19,8 +20,8 @@ impl<M: HostMemory> Serving<M> {
         Ok(Answer::Recovered { bytes, log_bytes, rows, changes })
     }
 
-    /// Asks for no partitions any more, and waits until none of the pod is on its way: whoever looks at the
-    /// whole database finds each row once.
+    /// Asks for no partitions until [`Order::GoOn`](crate::control::Order::GoOn), and waits until none of the
+    /// pod is on its way: whoever looks at the whole database finds each row once.
     pub(super) fn await_moves(&mut self) {
         self.host.partition_moves().ask_for_share(false);
         self.host.alone(|session| {
@@ -31,6 +32,17 @@ impl<M: HostMemory> Serving<M> {
                 cx.pause();
             }
         });
+    }
+
+    /// Hands over all rows of a table. A user may move partitions meanwhile: says whose rows they are.
+    pub(super) fn dump(&mut self, table: TableId) -> Result<Answer, String> {
+        let before = self.own_partitions();
+        self.benched().dump(table)?;
+        Ok(Answer::Dumped { of: (self.own_partitions() == before).then_some(before) })
+    }
+
+    fn own_partitions(&mut self) -> Vec<u16> {
+        self.host.alone(|session| session.host().own_partitions().map(|partition| partition.0).collect())
     }
 
     /// Waits until a restart has made all rows.

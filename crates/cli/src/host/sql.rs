@@ -27,14 +27,12 @@ use liger_sql::storage::classes::Classes;
 use liger_sql::temporary::TemporaryPlace;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::connections::show;
+use crate::connections::{SHOW_NS, show};
 use crate::job::{Job, Sql};
 use crate::orders::Shown;
 
 /// From 1970 to 2000, in microseconds.
 const EPOCH_US: i64 = 946_684_800_000_000;
-/// Time between two times that the host's state is shown.
-const SHOW_NS: u64 = 100_000_000;
 /// Time between two looks for tables that have changed: `autovacuum_naptime`. The hosts of a pod do not look
 /// at the same time.
 const NAP: Duration = Duration::from_secs(60);

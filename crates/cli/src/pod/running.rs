@@ -49,10 +49,6 @@ impl Drop for Running {
     }
 }
 
-fn confused(answer: &Answer) -> Failure {
-    Failure::Broken(format!("a host answered what it was not asked: {answer:?}"))
-}
-
 impl Running {
     /// Starts a new pod in its directory: its tables are filled, and that is on storage.
     pub fn start(dir: PodDir) -> Result<Self, Failure> {
@@ -69,7 +65,7 @@ impl Running {
         let phase = Phase::of_rows("loading", job.rows());
         let mut rows = 0;
         for answer in running.order_all(&Order::Load, |rows| phase.add(rows))? {
-            let Answer::Moved { rows: moved } = answer else { return Err(confused(&answer)) };
+            let Answer::Moved { rows: moved } = answer else { return Err(answer.unasked()) };
             rows += moved;
         }
         phase.done(&format!("{rows} rows"));
@@ -106,7 +102,7 @@ impl Running {
         let mut all = Recovered { found: Some(found), ..Recovered::default() };
         for answer in running.order_all(&Order::Recover, |_| ())? {
             let Answer::Recovered { bytes, rows, changes, .. } = answer else {
-                return Err(confused(&answer));
+                return Err(answer.unasked());
             };
             all.bytes += bytes;
             all.rows += rows;

@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use liger_fabric::native::{MemorySpec, NativeReader};
@@ -341,6 +342,36 @@ fn a_host_is_removed_and_its_rows_stay() {
     assert_eq!((&report["consistent"], &report["acknowledged_lost"]), (&true.into(), &0.into()), "{report}");
     // It owns nothing now, and leaves at once.
     assert!(done(&format!("remove {dir} 1")).contains("has left"));
+    up.end();
+}
+
+#[test]
+fn all_rows_are_looked_at_while_partitions_move() {
+    let folder = Folder::new("looked");
+    let dir = folder.file("pod");
+    let made = "--tables ledger --hosts 2 --partitions 4 --accounts 500 --lease 2s --rebalance manual";
+    let up = Up::start(&format!("up {dir} {made}"));
+    let ended = AtomicBool::new(false);
+    let checks = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for to in [1, 0].into_iter().cycle().take_while(|_| !ended.load(Ordering::Relaxed)) {
+                done(&format!("rebalance {dir} --partition 0 --to {to}"));
+            }
+        });
+        let checks: Vec<Output> = (0..10)
+            .map(|_| output(&mut liger(&format!("bench ledger --pod {dir} --time 100ms --json"))))
+            .collect();
+        ended.store(true, Ordering::Relaxed);
+        checks
+    });
+    for Output { status, stdout, stderr } in checks {
+        match serde_json::from_slice::<Value>(&stdout) {
+            Ok(report) => assert_eq!(report["consistent"], true, "{report}"),
+            Err(_) => {
+                assert!(text(&stderr).contains("partitions went to other hosts"), "{status} {stderr:?}")
+            }
+        }
+    }
     up.end();
 }
 

@@ -17,7 +17,7 @@ use liger_workload::Acknowledged;
 use liger_workload::EngineFigures;
 use serde::Serialize;
 
-use super::{PATIENCE, Recovered, confused, prepare_hosts, recover, verify};
+use super::{PATIENCE, Recovered, prepare_hosts, recover, verify};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::fleet::Fleet;
@@ -122,7 +122,7 @@ pub fn run(
         match answer {
             Answer::Acknowledged { counts } => told[host] = counts,
             Answer::Ran { .. } => break,
-            other => return Err(confused(&other)),
+            other => return Err(other.unasked()),
         }
     }
     fleet.crash(PATIENCE, |host, answer| {

@@ -30,10 +30,10 @@ use crate::outside::phases::{self, Diaries, Phases};
 use crate::outside::timeline::{Kill, Seen, Timeline};
 use crate::plot::{Band, Figure, Panel, Series};
 use crate::pod::running::{PATIENCE, join_again};
-use crate::pod::{Line, PodDir, PodFile, Running, order_all};
+use crate::pod::{Line, PodDir, PodFile, Running};
 use crate::telling::LogFormat;
 use crate::terminal::{self, Phase};
-use crate::verify::PodRows;
+use crate::verify::check_at_rest;
 
 /// What is left of a run with failures.
 #[derive(Serialize)]
@@ -204,23 +204,17 @@ fn judge(
         failures.extend(stopped.map(|error| format!("a worker was stopped: {error}")));
     }
     let phase = Phase::start("checking every row");
-    let (all, none) = (|| 0..dir.hosts(), |_| ());
-    for _ in 0..2 {
-        order_all(dir, all(), |_| Order::Quiesce, PATIENCE, none)?;
-    }
-    for (host, answer) in order_all(dir, all(), |_| Order::Check, PATIENCE, none)?.into_iter().enumerate() {
-        let Answer::Checked { problems } = answer else { continue };
-        failures.extend(problems.into_iter().map(|problem| format!("host {host}: {problem}")));
-    }
-    let catalog = job.catalog();
-    let rows = PodRows::new(dir, &catalog);
     let told = Acknowledged::AtLeast(&acknowledged);
-    let verdict = job.bench.check(&rows, told);
-    match rows.into_failure() {
-        None => failures.extend(verdict.failures),
+    let mut lost = 0;
+    match check_at_rest(dir, PATIENCE, |rows| job.bench.check(rows, told)) {
+        Ok((verdict, problems)) => {
+            lost = verdict.lost;
+            failures.extend(problems);
+            failures.extend(verdict.failures);
+        }
         // What was found before tells why.
-        Some(failure) if failures.is_empty() => return Err(failure),
-        Some(failure) => failures.push(failure.to_string()),
+        Err(failure) if failures.is_empty() => return Err(failure),
+        Err(failure) => failures.push(failure.to_string()),
     }
     phase.done(if failures.is_empty() { "all conditions hold" } else { "NOT consistent" });
     let timeline = Timeline::new(lives.iter().map(|life| &life.seen).collect(), kills, dir.hosts());
@@ -235,7 +229,7 @@ fn judge(
         seconds,
         kills: kills.len(),
         kill_mode: plan.mode.name(),
-        acknowledged_lost: verdict.lost,
+        acknowledged_lost: lost,
         acknowledged_per_s: (of(NEW_ORDERS) + of(PAYMENTS)) as f64 / seconds,
         acknowledged,
         survivor_stall: Times::of(&timeline.stalls_ns()),

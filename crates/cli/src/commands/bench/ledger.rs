@@ -19,16 +19,15 @@ use liger_workload::ledger::schema::Tables;
 use super::chaos::{Chaos, KillMode, Plan, Pod};
 use super::temporary::Temporary;
 use crate::commands::up::{LedgerSize, PodShape, duration};
-use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::job::{Durable, Holds};
 use crate::memory::Found;
 use crate::outside::{Clients, Experience, Manners};
 use crate::plot::text;
 use crate::pod::running::{PATIENCE, join_again};
-use crate::pod::{PodDir, Running, order_all};
+use crate::pod::{PodDir, Running};
 use crate::terminal::{self, Phase};
-use crate::verify::PodRows;
+use crate::verify::check_at_rest;
 use report::Report;
 
 /// Clients wait so long for what is under way when the time is over.
@@ -189,22 +188,9 @@ fn verify(
     told: &[Told],
 ) -> Result<(Findings, Vec<String>), Failure> {
     let phase = Phase::start("checking every row");
-    let (all, none) = (|| 0..dir.hosts(), |_| ());
-    for _ in 0..2 {
-        order_all(dir, all(), |_| Order::Quiesce, PATIENCE, none)?;
-    }
-    let mut problems = Vec::new();
-    for (host, answer) in order_all(dir, all(), |_| Order::Check, PATIENCE, none)?.into_iter().enumerate() {
-        let Answer::Checked { problems: found } = answer else { continue };
-        problems.extend(found.into_iter().map(|problem| format!("host {host}: {problem}")));
-    }
-    let catalog = dir.file.job.catalog();
-    let tables = Tables::of(&catalog).expect("the ledger's tables");
-    let rows = PodRows::new(dir, &catalog);
-    let findings = check(&rows, &tables, book, first_client, told);
-    if let Some(failure) = rows.into_failure() {
-        return Err(failure);
-    }
+    let tables = Tables::of(&dir.file.job.catalog()).expect("the ledger's tables");
+    let (findings, problems) =
+        check_at_rest(dir, PATIENCE, |rows| check(rows, &tables, book, first_client, told))?;
     let good = findings.is_right() && problems.is_empty();
     phase.done(if good { "nothing is lost, doubled or wrong" } else { "NOT right" });
     Ok((findings, problems))
