@@ -23,7 +23,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::Access;
 use crate::engines::{Engine, EngineArguments};
+use crate::failure::Failure;
 use crate::pace::Pace;
+use crate::sizes;
 use crate::telling::Telling;
 
 macro_rules! define_bench {
@@ -227,6 +229,9 @@ pub struct Job {
     pub hwcc_bytes: u64,
     /// Bytes of the data region.
     pub cxl_bytes: u64,
+    /// Those of them that the pod may use: it can grow to all of them while it serves. None: all.
+    #[serde(default)]
+    pub usable_bytes: Option<u64>,
     /// Bytes that the changes of one transaction may take; none: as much as there can be.
     #[serde(default)]
     pub transaction_bytes: Option<u64>,
@@ -352,6 +357,40 @@ impl Job {
             return book.all_accounts() * u64::from(self.hosts);
         }
         on_bench!(&self.bench, benchmark => benchmark.rows())
+    }
+}
+
+/// How much data memory a pod has, and uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Bytes that it has room for.
+    pub cxl_bytes: u64,
+    /// Those that it uses; none: all.
+    pub usable_bytes: Option<u64>,
+}
+
+impl Sizes {
+    /// So many bytes, and room for so many.
+    pub fn of(memory: u64, max_memory: Option<u64>) -> Result<Self, Failure> {
+        match max_memory {
+            Some(most) if most < memory => {
+                let (most, memory) = (sizes::show(most), sizes::show(memory));
+                Err(Failure::Refused(format!("--max-memory {most} is less than --memory {memory}: raise it")))
+            }
+            Some(most) if most > memory => Ok(Self { cxl_bytes: most, usable_bytes: Some(memory) }),
+            _ => Ok(Self { cxl_bytes: memory, usable_bytes: None }),
+        }
+    }
+}
+
+impl Job {
+    /// Gives the pod other memory; its sync memory as much more or less.
+    pub fn resize(&mut self, to: Sizes) {
+        let scaled = |bytes: u64| {
+            (u128::from(bytes) * u128::from(to.cxl_bytes) / u128::from(self.cxl_bytes.max(1))) as u64
+        };
+        let hwcc_bytes = scaled(self.hwcc_bytes).next_multiple_of(1 << 20).max(8 << 20);
+        (self.hwcc_bytes, self.cxl_bytes, self.usable_bytes) = (hwcc_bytes, to.cxl_bytes, to.usable_bytes);
     }
 }
 

@@ -37,8 +37,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    backup as back_up, bench, clean, explore, hosts, inspect, probe, rebalance, reproduce, restart, restore,
-    sim, status, up, verify as audit,
+    backup as back_up, bench, clean, explore, grow, hosts, inspect, probe, rebalance, reproduce, restart,
+    restore, sim, status, up, verify as audit,
 };
 
 /// A database for CXL pods: a few hosts around one shared memory.
@@ -93,6 +93,8 @@ enum Command {
     Restart(restart::Arguments),
     /// Let partitions go to other hosts while all serve: an even share for each, or one partition.
     Rebalance(rebalance::Arguments),
+    /// Let a pod use more of its memory, while it serves.
+    Grow(grow::Arguments),
     /// Take a checkpoint on every host, while they serve others.
     Checkpoint(hosts::OnePod),
     /// Copy a pod, as it is at one point of time, while its clients work.
@@ -133,6 +135,7 @@ fn main() -> ExitCode {
         Command::Drain(host) => hosts::drain(&host),
         Command::Restart(arguments) => restart::run(&arguments),
         Command::Rebalance(arguments) => rebalance::run(&arguments),
+        Command::Grow(arguments) => grow::run(&arguments),
         Command::Checkpoint(pod) => hosts::checkpoint(&pod),
         Command::Backup(arguments) => back_up::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),

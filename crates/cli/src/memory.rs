@@ -13,6 +13,7 @@ use liger_fabric::native::process::{number_of, runs};
 use liger_fabric::native::{Mapping, MemoryError, MemorySpec, Native, NativeReader};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::PodError;
+use liger_pod::heap::room::{self, Room, RoomError};
 use liger_pod::membership::{Observer, Slot};
 use liger_pod::plan::Plan;
 use liger_pod::superblock;
@@ -20,7 +21,9 @@ use liger_pod::watch::{self, Accusation};
 
 use crate::failure::Failure;
 use crate::interrupt::{Left, Registered, register};
+use crate::job::Job;
 use crate::leftovers::note_of;
+use crate::sizes;
 use crate::terminal::Phase;
 
 /// A pod's memory; a file that this made goes with it, unless it is to be kept.
@@ -91,6 +94,17 @@ impl PodMemory {
     /// Its length.
     pub fn bytes(&self) -> u64 {
         self.pod.control().fabric().mapping().len() as u64
+    }
+
+    /// Says how much of its data memory a new pod may use; none: all.
+    pub fn limit(&self, usable_bytes: Option<u64>) -> Result<(), Failure> {
+        let Some(bytes) = usable_bytes else { return Ok(()) };
+        room::limit(&self.pod.control(), self.pod.plan(), bytes).map_err(of_room)
+    }
+
+    /// Lets the pod use more of its data memory, while hosts work; what it may use now.
+    pub fn grow(&self, bytes: u64) -> Result<Room, Failure> {
+        room::grow(&self.pod.control(), self.pod.plan(), bytes).map_err(of_room)
     }
 
     /// Notes whose memory this is, for whoever finds it when the pod has ended.
@@ -387,6 +401,42 @@ fn refuse_if_in_use(spec: &MemorySpec, then: &str) -> Result<(), Failure> {
         return Err(Failure::Refused(why));
     }
     Ok(())
+}
+
+/// What rows may use of both memories before they move out: half, but not so much that the heap is full
+/// before. Refuses what is no pod at all.
+pub fn usual_budget(job: &Job) -> Result<(u64, u64), Failure> {
+    let config = job.pod_config();
+    check_config(&config, &job.catalog())?;
+    let plan = Plan::new(&config).expect("checked just now");
+    let heap = config.cxl_bytes - room::before_heap(&plan);
+    Ok((config.hwcc_bytes / 2, (config.cxl_bytes / 2).min(heap / 4 * 3)))
+}
+
+/// Checks that a pod may use less than all of its data memory, if it does.
+pub fn check_room(job: &Job) -> Result<(), Failure> {
+    let Some(bytes) = job.usable_bytes else { return Ok(()) };
+    let plan = Plan::new(&job.pod_config()).map_err(|error| Failure::Refused(error.to_string()))?;
+    room::check(&plan, bytes).map_err(of_room)
+}
+
+fn of_room(error: RoomError) -> Failure {
+    let size = |bytes| sizes::show(bytes);
+    Failure::Refused(match error {
+        RoomError::Less { now } => format!(
+            "the pod uses {} of data memory already, and takes nothing back while it serves: name more, or \
+             end it and name --memory to `liger recover`",
+            size(now)
+        ),
+        RoomError::TooLittle { least } => {
+            format!("--memory is too small: this pod needs {} of data memory: raise it", size(least))
+        }
+        RoomError::TooMuch { most } => format!(
+            "the pod has room for {} of data memory: name less, or end it and name --memory and --max-memory \
+             to `liger recover`",
+            size(most)
+        ),
+    })
 }
 
 /// Checks that a configuration describes a pod at all, before any memory is made.

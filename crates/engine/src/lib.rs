@@ -35,6 +35,6 @@ pub use tables::layout::{ColumnAt, IndexLayout, KeyLayout, Partitioning, TableLa
 pub use tables::record::{NewRow, PatchRange, Patches, Row, RowMut, change_row};
 pub use tables::schema::{Column, IndexColumn, IndexSchema, SchemaError, TableSchema};
 pub use txn::{
-    Access, Announced, Conflict, Durability, IndexId, MethodId, OF_CHANGES, Session, TableId, Ticket,
-    Transaction, TxnError,
+    Access, Announced, Conflict, Durability, IndexId, MethodId, OF_CHANGES, SHARED_MEMORY, Session, TableId,
+    Ticket, Transaction, TxnError,
 };

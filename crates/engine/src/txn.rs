@@ -114,6 +114,8 @@ impl fmt::Display for Conflict {
     }
 }
 
+/// The memory that [`TxnError::OutOfMemory`] names where all that the pod may share is in use.
+pub const SHARED_MEMORY: &str = "shared memory";
 /// The memory that [`TxnError::OutOfMemory`] names where a transaction has as many changes as it may.
 pub const OF_CHANGES: &str = "memory for the changes of a transaction";
 

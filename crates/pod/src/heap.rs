@@ -19,7 +19,8 @@
 //! heap lines of a host     line 0: live bytes of each class       written by this host
 //!                          line 1: reserved bytes of each class   written by this host
 //!                          line 2: remote frees of each class     pushed by others, taken by this host
-//! line before all of them: word 0: chunks of blocks ever released
+//! line before all of them: word 0: chunks of blocks ever released, and times that the room grew
+//!                          word 1: how much of the memory may be used (`room`)
 //! free word                upper 32 bits as left, lower 32: (offset of the next) / 8
 //! free block               first 8 bytes: offset of the next
 //! ```
@@ -31,6 +32,7 @@ mod chunks;
 mod inventory;
 mod pool;
 mod remote;
+pub mod room;
 mod sizes;
 
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, Latch, LatchGuard, RangeUse, SyncAddr};
@@ -319,6 +321,16 @@ impl Heap {
         }
     }
 
+    /// Where data memory begins.
+    pub fn data_start(&self) -> u64 {
+        self.plan.sync_end()
+    }
+
+    /// How much of its data memory the pod may use.
+    pub fn room<F: Fabric>(&self, cx: &Cx<F>) -> room::Room {
+        room::room(cx, &self.plan)
+    }
+
     /// Takes back what other hosts have freed. Called from time to time, it keeps the memory of a host that
     /// stopped allocating available to the others; one sync load per class when there is nothing.
     pub fn tidy<F: Fabric>(&self, cx: &Cx<F>) {
@@ -447,7 +459,11 @@ impl Heap {
             Class::Row => {
                 self.claim_for_rows(cx, size, &mut pool.cursor).map(|(chunk, bond)| (chunk, Some(bond)))
             }
-            _ => chunks.claim(cx, &mut pool.cursor, mine, |_| true).map(|(chunk, _)| (chunk, None)),
+            _ => {
+                let within = room::chunks_in(cx, &self.plan, chunks.count);
+                let claimed = chunks.claim(cx, (&mut pool.cursor, within), mine, |_| true);
+                claimed.map(|(chunk, _)| (chunk, None))
+            }
         };
         let Some((chunk, bond)) = found else {
             pool.exhausted_at = Some(released);

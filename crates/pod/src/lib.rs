@@ -34,6 +34,7 @@ pub use error::PodError;
 pub const SABOTAGE_STEPS: &[&str] = &[
     "heap.cells-stay-bound",
     "heap.nodes-keep-their-chunks",
+    "heap.room",
     "lanes.spare-unread-slots",
     "bells.ring-for-mail",
     "lanes.keep-early-mail",

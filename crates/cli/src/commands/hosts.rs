@@ -264,7 +264,7 @@ fn tend(dir: &PodDir, host: usize) {
         std::process::exit(failure.code().into())
     };
     match ask(dir, Asked::TakeIn(host)) {
-        Ok(()) => println!("host {host} is a member of {}; an interrupt ends it", dir.path().display()),
+        Ok(_) => println!("host {host} is a member of {}; an interrupt ends it", dir.path().display()),
         Err(failure) => fail(failure),
     }
     while terminal::check_interrupted().is_ok() {

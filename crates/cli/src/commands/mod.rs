@@ -4,6 +4,7 @@ pub mod backup;
 pub mod bench;
 pub mod clean;
 pub mod explore;
+pub mod grow;
 pub mod hosts;
 pub mod inspect;
 pub mod probe;

@@ -52,6 +52,8 @@ pub enum Asked {
     Add(usize),
     /// Take this host in, which somebody has started by hand.
     TakeIn(usize),
+    /// Let the pod use so many bytes of its data memory.
+    Grow(u64),
 }
 
 /// What it answers.
@@ -60,6 +62,8 @@ pub enum Asked {
 pub enum Told {
     /// The host is a member.
     Joined,
+    /// The pod may use so many bytes of so many.
+    Grown(u64, u64),
     /// Why not.
     Failed(String),
 }
@@ -330,18 +334,17 @@ impl<'r> Supervisor<'r> {
     }
 
     fn note_rejoined(&mut self, host: usize, ended: Result<(), Failure>) {
-        let told = match ended {
-            Ok(()) if !self.running.hosts.has(host) => Told::Failed("it has ended".to_owned()),
-            Ok(()) => Told::Joined,
-            Err(failure) => Told::Failed(failure.to_string()),
+        let ended = match ended {
+            Ok(()) if !self.running.hosts.has(host) => Err("it has ended".to_owned()),
+            ended => ended.map_err(|failure| failure.to_string()),
         };
-        match &told {
-            Told::Joined => {
+        match &ended {
+            Ok(()) => {
                 eprintln!("host {host} is a member again");
                 self.hosts[host].phase = Phase::Member;
                 self.hosts[host].patience.begin();
             }
-            Told::Failed(why) => {
+            Err(why) => {
                 eprintln!("host {host} could not join again: {why}");
                 // One that could not even be started leaves nothing that ends.
                 let tended = &mut self.hosts[host];
@@ -352,7 +355,7 @@ impl<'r> Supervisor<'r> {
                 }
             }
         }
-        self.answer(host, &told);
+        self.answer(host, &ended.map_or_else(Told::Failed, |()| Told::Joined));
     }
 
     /// Reads and begins what somebody asks for.
@@ -363,20 +366,31 @@ impl<'r> Supervisor<'r> {
             return Ok(());
         }
         let Ok(asked) = serde_json::from_str(&line) else { return Ok(()) };
-        let (Asked::Add(host) | Asked::TakeIn(host)) = asked;
+        let (host, by_hand) = match asked {
+            Asked::Add(host) => (host, false),
+            Asked::TakeIn(host) => (host, true),
+            Asked::Grow(bytes) => {
+                let told = match self.running.grow(bytes) {
+                    Ok(room) => Told::Grown(room.bytes, room.of_bytes),
+                    Err(failure) => Told::Failed(failure.to_string()),
+                };
+                tell(&mut asker, &told);
+                return Ok(());
+            }
+        };
         let phase = self.hosts.get(host).map(|tended| tended.phase);
-        match (asked, phase) {
+        match (by_hand, phase) {
             (_, None) => tell(&mut asker, &Told::Failed(format!("the pod has no host {host}"))),
             // Whoever asks may have killed it just now.
-            (Asked::Add(_), Some(Phase::Member)) => {
+            (false, Some(Phase::Member)) => {
                 self.doubtful.push((Instant::now() + DIES, host, asker));
             }
-            (Asked::Add(_), Some(_)) => self.add(host, asker)?,
-            (Asked::TakeIn(_), Some(Phase::Waits(_) | Phase::Down)) => {
+            (false, Some(_)) => self.add(host, asker)?,
+            (true, Some(Phase::Waits(_) | Phase::Down)) => {
                 self.hosts[host].askers.push(asker);
                 self.begin_again(host, Running::take_in)?;
             }
-            (Asked::TakeIn(_), Some(_)) => {
+            (true, Some(_)) => {
                 tell(&mut asker, &Told::Failed(format!("host {host} runs already")));
             }
         }
@@ -439,13 +453,13 @@ fn tell(asker: &mut UnixStream, told: &Told) {
     let _ = asker.write_all(&line);
 }
 
-/// Asks a pod's supervisor.
-pub fn ask(dir: &PodDir, asked: Asked) -> Result<(), Failure> {
+/// Asks a pod's supervisor; what it has done.
+pub fn ask(dir: &PodDir, asked: Asked) -> Result<Told, Failure> {
     ask_within(dir, asked, PATIENCE)
 }
 
 /// As [`ask`], and waits so long for what it says.
-pub fn ask_within(dir: &PodDir, asked: Asked, patience: Duration) -> Result<(), Failure> {
+pub fn ask_within(dir: &PodDir, asked: Asked, patience: Duration) -> Result<Told, Failure> {
     let path = dir.supervisor();
     let gone = |e: std::io::Error| {
         let of = dir.path().display();
@@ -469,8 +483,8 @@ pub fn ask_within(dir: &PodDir, asked: Asked, patience: Duration) -> Result<(), 
     }
     read.map_err(gone)?;
     match serde_json::from_str(&told) {
-        Ok(Told::Joined) => Ok(()),
         Ok(Told::Failed(why)) => Err(Failure::Refused(why)),
+        Ok(told) => Ok(told),
         Err(_) => Err(Failure::Broken("the supervisor has ended".to_owned())),
     }
 }

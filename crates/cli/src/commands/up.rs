@@ -25,10 +25,10 @@ use crate::engines::EngineArguments;
 use crate::failure::Failure;
 use crate::interrupt::{Left, register};
 use crate::job::{
-    Backend, Bench, Durable, Holds, Job, Rebalance, SQL_RING_BYTES, Sql, default_cxl_bytes,
+    Backend, Bench, Durable, Holds, Job, Rebalance, SQL_RING_BYTES, Sizes, Sql, default_cxl_bytes,
     default_hwcc_bytes,
 };
-use crate::memory::{Outlived, check_config};
+use crate::memory::{Outlived, check_room, usual_budget};
 use crate::pod::{PodDir, PodFile, Running};
 use crate::telling::Telling;
 use crate::{leftovers, sizes, terminal};
@@ -101,9 +101,13 @@ pub struct PodShape {
     /// What stands between hosts and memory: the processor's caches, or a software cache for each host
     #[arg(long, value_enum, default_value = "native")]
     pub backend: Backend,
-    /// Data memory, like 512M [default: enough]
+    /// Data memory that the pod uses, like 512M; `liger grow` gives it more [default: enough]
     #[arg(long, value_parser = sizes::parse)]
     pub memory: Option<u64>,
+    /// Data memory that the pod has room for, like 4G: it may grow so far while it serves [default: as much
+    /// as --memory]
+    #[arg(long, value_parser = sizes::parse)]
+    pub max_memory: Option<u64>,
     /// Memory of a host that the changes of one transaction may take until it commits, like 512M; 16M or
     /// more [default: its share of half of the machine's memory, at least 4G]
     #[arg(long, value_parser = sizes::parse)]
@@ -156,6 +160,13 @@ pub struct RecoverArguments {
     /// before this one was started again. If one does run, both are lost
     #[arg(long)]
     hosts_are_gone: bool,
+    /// Data memory that the pod uses from now on, like 512M
+    #[arg(long, value_parser = sizes::parse)]
+    memory: Option<u64>,
+    /// Data memory that it has room for: `liger grow` gives it more than --memory while it serves [default:
+    /// as much as --memory; without that, what it had]
+    #[arg(long, value_parser = sizes::parse, requires = "memory")]
+    max_memory: Option<u64>,
 }
 
 /// Reads `500ms`, `2s` or `1.5s`.
@@ -223,13 +234,14 @@ impl PodShape {
             return Err(Failure::Refused(message));
         }
         let bench = if let Holds::Tpcc(tpcc) = contents { Bench::Tpcc(tpcc) } else { Bench::default() };
-        let cxl_bytes = self.memory.unwrap_or_else(|| match &contents {
+        let memory = self.memory.unwrap_or_else(|| match &contents {
             Holds::Sql(_) => (512u64 << 20) + u64::from(hosts) * u64::from(workers) * SQL_RING_BYTES,
             Holds::Ledger(book) => (512u64 << 20) + (book.all_accounts() * 512).next_multiple_of(1 << 20),
             Holds::Tpcc(tpcc) => {
                 default_cxl_bytes(hosts, &tpcc.shareable()) + ((u64::from(hosts) * u64::from(workers)) << 25)
             }
         });
+        let Sizes { cxl_bytes, usable_bytes } = Sizes::of(memory, self.max_memory)?;
         let hwcc_bytes = match &contents {
             Holds::Ledger(_) | Holds::Sql(_) => (cxl_bytes / 8).next_multiple_of(1 << 20).max(8 << 20),
             Holds::Tpcc(tpcc) => default_hwcc_bytes(hosts, &tpcc.shareable(), cxl_bytes),
@@ -252,8 +264,8 @@ impl PodShape {
             warm_up_s: 0.0,
             hwcc_bytes,
             cxl_bytes,
-            // Rings and lanes take their share, and rows may move out late.
-            budget: (hwcc_bytes / 2, cxl_bytes / 2),
+            usable_bytes,
+            budget: (0, 0),
             sync: "hwcc".to_owned(),
             share_all: false,
             seed: self.seed,
@@ -265,7 +277,8 @@ impl PodShape {
             transaction_bytes: self.transaction_memory,
             rebalance: self.rebalance,
         };
-        check_config(&job.pod_config(), &job.catalog())?;
+        let job = Job { budget: usual_budget(&job)?, ..job };
+        check_room(&job)?;
         let file = PodFile::new(new_memory(&absolute), self.lease.as_millis() as u64, job);
         PodDir::create(path, file)
     }
@@ -341,9 +354,12 @@ pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
 
 /// Starts a pod again and supervises it.
 pub fn recover(arguments: &RecoverArguments) -> Result<ExitCode, Failure> {
-    let dir = PodDir::open(&arguments.dir)?;
+    let mut dir = PodDir::open(&arguments.dir)?;
     leftovers::tell(Some(&dir));
     terminal::note_interrupts()?;
+    if let Some(memory) = arguments.memory {
+        dir.resize(Sizes::of(memory, arguments.max_memory)?)?;
+    }
     let dead = if arguments.hosts_are_gone { Dead::Vouched } else { Dead::Proven };
     let outlived = Outlived { discard: arguments.discard_memory, dead };
     let (running, recovered) = Running::recover(dir, outlived)?;

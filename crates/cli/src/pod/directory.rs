@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::job::Job;
+use crate::job::{Job, Sizes};
+use crate::memory::{check_room, usual_budget};
 
 const FORMAT: u32 = 1;
 /// The longest path of a socket, its end included.
@@ -26,6 +27,9 @@ pub struct PodFile {
     members: u16,
     /// Clients that have been let in so far: the next ones have the numbers behind them.
     pub clients: u32,
+    /// The memory that it gets when it starts again, until it has; and what rows may use of that.
+    #[serde(default)]
+    resize: Option<(Sizes, (u64, u64))>,
     /// What it holds, and how hosts work.
     pub job: Job,
 }
@@ -39,6 +43,7 @@ impl PodFile {
             lease_ms,
             members: job.initial_hosts,
             clients: 0,
+            resize: None,
             job: Job { lease_ms, ..job },
         }
     }
@@ -139,9 +144,31 @@ impl PodDir {
         (0..self.hosts()).filter(|host| members == 0 || members >> host & 1 != 0).collect()
     }
 
-    /// The memory is made anew for the present members: that is, its initial hosts are those.
+    /// The memory is made anew for the present members: that is, its initial hosts are those. And it is as
+    /// large as it was to become.
     pub fn found_anew(&mut self) {
         self.file.job.initial_hosts = self.file.members;
+        if let Some((sizes, budget)) = self.file.resize.take() {
+            self.file.job.resize(sizes);
+            self.file.job.budget = budget;
+        }
+    }
+
+    /// Notes what memory the pod gets when it starts again. What it has until then stays noted, too: it may
+    /// have outlived the pod.
+    pub fn resize(&mut self, to: Sizes) -> Result<(), Failure> {
+        let mut resized = self.file.job.clone();
+        resized.resize(to);
+        self.file.resize = Some((to, usual_budget(&resized)?));
+        check_room(&resized)?;
+        self.save()
+    }
+
+    /// Notes that the pod, which serves, may use so much of its data memory.
+    pub fn note_room(&self, bytes: u64) -> Result<(), Failure> {
+        let mut now = Self::open(&self.path)?;
+        now.file.job.usable_bytes = Some(bytes).filter(|bytes| *bytes < now.file.job.cxl_bytes);
+        now.save()
     }
 
     /// Notes that a host has come to stay, or has left for good. The last one stays noted.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use liger_fabric::native::MemorySpec;
+use liger_pod::heap::room::Room;
 use liger_pod::membership::HostState;
 use liger_pod::watch::{Accusation, Reason};
 
@@ -50,11 +51,19 @@ impl Drop for Running {
 }
 
 impl Running {
+    /// Lets the pod use more of its data memory; what it may use now.
+    pub fn grow(&self, bytes: u64) -> Result<Room, Failure> {
+        let room = self.memory.grow(bytes)?;
+        self.hosts.dir().note_room(room.bytes)?;
+        Ok(room)
+    }
+
     /// Starts a new pod in its directory: its tables are filled, and that is on storage.
     pub fn start(dir: PodDir) -> Result<Self, Failure> {
         let spec: MemorySpec = dir.file.memory.parse()?;
         let job = &dir.file.job;
         let memory = PodMemory::make(&spec, &job.pod_config(), &job.schemas(), (false, false))?;
+        memory.limit(job.usable_bytes)?;
         if let Some(data) = &job.data {
             memory.create(&data.path)?;
         }
@@ -94,6 +103,7 @@ impl Running {
             PodMemory::again(&spec, (&was, &is, &schemas), &data.path, outlived, &phase)?;
         phase.done(&found.to_string());
         (data.recover, data.generation) = (true, generation);
+        memory.limit(dir.file.job.usable_bytes)?;
         dir.save()?;
         memory.note_owner(dir.path());
         let mut running = Self { hosts: Hosts::new(dir), memory, outlives: false };

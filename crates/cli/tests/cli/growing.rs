@@ -1,5 +1,5 @@
-//! Pods that have room for more hosts than they start with: hosts come and leave while clients of the others
-//! work, and who is there when the pod starts again.
+//! Pods that have room for more hosts, or more memory, than they start with: hosts come and leave while
+//! clients of the others work, memory grows, and what is there when the pod starts again.
 
 #![expect(clippy::disallowed_methods, reason = "real clients work in real time")]
 
@@ -109,4 +109,75 @@ fn room_for_hosts_is_refused_where_there_is_none() {
     let up = Up::start(&format!("up {dir} --hosts 1 --max-hosts 2 --port {} --workers 2", ports(2)));
     refused(&mut liger(&format!("add {dir} 2")), &["no host 2", "0 to 1"]);
     up.end();
+}
+
+/// Waits until a host shows that the pod may use so many bytes, and has room for so many: it looks from time
+/// to time.
+#[track_caller]
+fn await_size(connection: &Connection, expected: [i64; 2]) {
+    let shown = "select size_bytes, max_bytes from pod_memory where region = 'data'";
+    let start = Instant::now();
+    while connection.numbers(shown)[0] != expected {
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", connection.numbers(shown));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn memory_grows_while_clients_work() {
+    let folder = Folder::new("more-memory");
+    let (dir, port) = (folder.file("pod"), ports(2));
+    let up = format!("up {dir} --hosts 2 --workers 2 --port {port}");
+    refused(
+        &mut liger(&format!("{up} --memory 2G --max-memory 1G")),
+        &["--max-memory 1.0 GiB", "--memory 2.0"],
+    );
+    refused(&mut liger(&format!("{up} --memory 1M --max-memory 1G")), &["--memory is too small", "needs"]);
+    let up = Up::start(&format!("{up} --memory 100M --max-memory 256M"));
+    let [first, second] = [0, 1].map(|host| Connection::new(port + host));
+    await_size(&first, [100 << 20, 256 << 20]);
+    first.run("create table wide (id int primary key, n int, t text)").expect("a table");
+    for from in (1..60_000).step_by(10_000) {
+        let rows = format!("select g, 0, repeat('x', 1000) from generate_series({from}, {from} + 9999) g");
+        first.run(&format!("insert into wide {rows}")).expect("rows");
+    }
+    // Half of them are the other host's: a transaction needs them all in shared memory.
+    let all = "update wide set n = n + 1";
+    let error = second.run(all).expect_err("50 MB do not fit");
+    // The second one if what has left is not free yet, however often it is tried.
+    let full = [SqlState::OUT_OF_MEMORY, SqlState::T_R_SERIALIZATION_FAILURE];
+    assert!(error.code().is_some_and(|code| full.contains(code)), "{error}");
+    let hint = error.as_db_error().and_then(|error| error.hint()).expect("a hint");
+    assert!(hint.contains("liger grow"), "{hint}");
+    second.run("update wide set n = n + 1 where id <= 100").expect("a few do");
+    refused(&mut liger(&format!("grow {dir} --memory 90M")), &["uses 100.0 MiB", "liger recover"]);
+    refused(&mut liger(&format!("grow {dir} --memory 1G")), &["room for 256.0 MiB", "liger recover"]);
+    let (over, count) = (AtomicBool::new(false), AtomicU64::new(0));
+    let told = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                first.run("update wide set n = n + 1 where id = 60000").expect("nobody else wants it");
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let told = done(&format!("grow {dir} --memory 200M"));
+        over.store(true, Ordering::Relaxed);
+        told
+    });
+    assert!(told.contains("uses 200.0 MiB") && told.contains("room for 256.0 MiB"), "{told}");
+    await_size(&second, [200 << 20, 256 << 20]);
+    second.run(all).expect("they fit now");
+    let sum = vec![vec![60_100 + count.into_inner() as i64]];
+    assert_eq!(first.numbers("select sum(n) from wide"), sum);
+    drop((first, second));
+    up.end();
+    refused(&mut liger(&format!("grow {dir} --memory 220M")), &["nobody supervises", "liger recover"]);
+    for (sizes, expected) in [("", [200 << 20, 256 << 20]), (" --memory 128M", [128 << 20; 2])] {
+        let up = Up::start(&format!("recover {dir}{sizes}"));
+        let again = Connection::new(port);
+        await_size(&again, expected);
+        assert_eq!(again.numbers("select sum(n) from wide"), sum);
+        drop(again);
+        up.end();
+    }
 }

@@ -4,7 +4,7 @@
 use liger_store::bwtree::TreeError;
 
 use crate::files::StoredAt;
-use crate::txn::{TableId, TxnError};
+use crate::txn::{SHARED_MEMORY, TableId, TxnError};
 
 /// What keeps an owner from doing what was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +63,7 @@ impl Failure {
     pub fn error(self, table: TableId) -> TxnError {
         match self {
             Self::SharedMemory { needed_bytes } => {
-                TxnError::OutOfMemory { what: "shared memory", needed_bytes }
+                TxnError::OutOfMemory { what: SHARED_MEMORY, needed_bytes }
             }
             Self::Rows { needed_bytes } => {
                 TxnError::OutOfMemory { what: "rows of a partition", needed_bytes }

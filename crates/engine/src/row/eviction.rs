@@ -1,6 +1,7 @@
 //! Rows of a host leave shared memory: which, when, and how many.
 //!
-//! The budget is the pod's, and every host can add up all hosts' accounts. An owner makes room before it
+//! The budget is the pod's, in proportion to what the pod may use of its memory (`pod::heap::room`), and
+//! every host can add up all hosts' accounts. An owner makes room before it
 //! serves a request, by its own rows first; with `MoveOutWhen::Background` its housekeeping makes some ahead,
 //! so that requests seldom wait. The order in which rows leave is the policy's (`policy::Leavers`).
 //!
@@ -21,6 +22,9 @@ use super::rows::Rows;
 
 /// Most rows that leave in one turn of housekeeping.
 const ROWS_AHEAD: usize = 64;
+/// Most candidates that are looked at in one go. A transaction may hold more rows than the budget has room
+/// for: then none can leave, and each of its requests costs so much, not as much as there are rows.
+const LOOKED_AT: usize = 256;
 /// Rows that an owner looks at with each request that it serves, where they leave by their use.
 const LOOKS: usize = 8;
 
@@ -39,14 +43,14 @@ impl Rows {
         };
         let hwcc = cells + bytes(usage.mapping_bytes) + in_hwcc;
         let cxl = bytes(usage.node_bytes) + bytes(usage.scratch_bytes) + rows - in_hwcc;
-        let percent = u128::from(percent);
+        let (percent, budget) = (u128::from(percent), self.budget(cx));
         let is_beyond = |used: u64, most: u64| u128::from(used) * 100 > u128::from(most) * percent;
-        is_beyond(hwcc, self.budget.hwcc_bytes) || is_beyond(cxl, self.budget.cxl_bytes)
+        is_beyond(hwcc, budget.hwcc_bytes) || is_beyond(cxl, budget.cxl_bytes)
     }
 
-    /// Moves rows of this host out until the pod is within its budget, or every candidate has been looked at.
-    /// The budget is the pod's: if this host's rows do not suffice, the others are asked to give way too. No
-    /// latch is held. Returns how many rows left.
+    /// Moves rows of this host out until the pod is within its budget, or [`LOOKED_AT`] candidates have been
+    /// looked at; the next call goes on behind them. The budget is the pod's: if this host's rows do not
+    /// suffice, the others are asked to give way too. No latch is held. Returns how many rows left.
     pub(super) fn evict<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         if self.policies.move_out == MoveOut::None {
             return 0;
@@ -64,8 +68,8 @@ impl Rows {
         left
     }
 
-    /// As `evict`, this host alone. Each candidate is looked at once, so a row that was used since the last
-    /// time (or has just moved in) outlives one call at least.
+    /// As `evict`, this host alone. Each candidate is looked at once at most, so a row that was used since
+    /// the last time (or has just moved in) outlives one call at least.
     pub(super) fn move_out_to_budget<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         self.move_out_below(cx, 100, usize::MAX)
     }
@@ -77,7 +81,7 @@ impl Rows {
             return left;
         }
         let known = self.move_out.lock(cx).len();
-        for _ in 0..known {
+        for _ in 0..known.min(LOOKED_AT) {
             if self.move_one_out(cx) {
                 left += 1;
                 self.collect(cx);

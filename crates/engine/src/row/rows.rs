@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use liger_fabric::{Cx, DataAddr, Fabric, LINE, Latch, LatchGuard};
 use liger_pod::heap::TupleAddr;
+use liger_pod::heap::room::Room;
 use liger_pod::membership::Member;
 use liger_pod::plan::{PartitionId, Plan};
 use liger_store::bwtree::{BwTree, NodeCache, TreeError, TreeHost, Unfinished};
@@ -330,9 +331,15 @@ impl Rows {
         self.policies
     }
 
-    /// What shared rows may use.
-    pub fn budget(&self) -> Budget {
-        self.budget
+    /// How much of its data memory the pod may use.
+    pub fn room<F: Fabric>(&self, cx: &Cx<F>) -> Room {
+        self.heap.room(cx)
+    }
+
+    /// What shared rows may use: of their budget as much as the pod may use of its heap.
+    pub fn budget<F: Fabric>(&self, cx: &Cx<F>) -> Budget {
+        let (room, Budget { hwcc_bytes, cxl_bytes }) = (self.room(cx), self.budget);
+        Budget { hwcc_bytes: room.share(hwcc_bytes), cxl_bytes: room.share(cxl_bytes) }
     }
 }
 

@@ -31,6 +31,7 @@ use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, SyncAddr};
 use super::Heap;
 use super::chunks::Class;
 use super::pool::Pool;
+use super::room::chunks_in;
 use super::sizes::{SIZES, bytes_of_size};
 use crate::error::{PodError, damaged};
 use crate::plan::{PodConfig, WORD_CHUNK_BYTES, cells_per_word};
@@ -267,13 +268,15 @@ impl Heap {
             let first = self.damage.whole(self.first_run(cx, chunk));
             first.is_some_and(|run| run.is_none_or(|run| run.size == size))
         };
-        let any = |cursor: &mut u64| self.blocks.claim(cx, cursor, mine, |_| true);
-        let (chunk, before) = self.blocks.claim(cx, cursor, mine, fits).or_else(|| any(cursor))?;
+        let within = chunks_in(cx, &self.plan, self.blocks.count);
+        let any = |cursor: &mut u64| self.blocks.claim(cx, (cursor, within), mine, |_| true);
+        let (chunk, before) = self.blocks.claim(cx, (cursor, within), mine, fits).or_else(|| any(cursor))?;
         if let Some(bond) = self.make_bond(cx, chunk, size) {
             return Some((chunk, bond));
         }
         self.blocks.hand_over(cx, chunk, mine, before);
-        let (chunk, _) = self.blocks.claim(cx, cursor, mine, |chunk| self.whole_bond(cx, chunk).is_some())?;
+        let has_bond = |chunk| self.whole_bond(cx, chunk).is_some();
+        let (chunk, _) = self.blocks.claim(cx, (cursor, within), mine, has_bond)?;
         self.whole_bond(cx, chunk).map(|bond| (chunk, bond))
     }
 
@@ -284,7 +287,8 @@ impl Heap {
         if !pool.tails.iter().any(|tail| tail.words >= words) {
             let mine = self.my_word(Class::Cells, 0);
             let is_near = |chunk| self.words.offset(chunk) + WORD_CHUNK_BYTES <= MAX_CELL_OFFSET;
-            let (chunk, _) = self.words.claim(cx, &mut pool.cursor, mine, is_near)?;
+            let within = chunks_in(cx, &self.plan, self.words.count);
+            let (chunk, _) = self.words.claim(cx, (&mut pool.cursor, within), mine, is_near)?;
             let at = SyncAddr::new(self.words.offset(chunk));
             self.account(cx, Class::Cells, pool, 0, WORD_CHUNK_BYTES as i64);
             pool.tails.push(Tail { at, words: WORD_CHUNK_BYTES / 8 });

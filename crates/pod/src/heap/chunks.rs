@@ -139,22 +139,23 @@ impl Chunks {
         ChunkWord::decode(word).filter(|it| it.owner.is_none_or(|(host, _)| host.0 < self.hosts))
     }
 
-    /// Claims a free chunk that is `suitable`, looking from `cursor` on and first among those last used alike
-    /// (they need no other class's room); leaves the cursor behind it. Returns what its word said, too. A
-    /// chunk whose word is damaged is not free.
+    /// Claims one of the first `within` chunks that is free and `suitable`, looking from `cursor` on and
+    /// first among those last used alike (they need no other class's room); leaves the cursor behind it.
+    /// Returns what its word said, too. A chunk whose word is damaged is not free.
     pub fn claim<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        cursor: &mut u64,
+        (cursor, within): (&mut u64, u64),
         mine: ChunkWord,
         suitable: impl Fn(u32) -> bool,
     ) -> Option<(u32, ChunkWord)> {
         let class = mine.class.expect("a claim names its class");
         assert!(mine.owner.is_some(), "a claim names its owner");
         assert!(class.is_word() || usize::from(mine.size) < SIZES, "size class {} of {SIZES}", mine.size);
+        assert!((1..=self.count).contains(&within), "{within} of {} chunks", self.count);
         for alike in [true, false] {
-            for step in 0..self.count {
-                let chunk = (*cursor + step) % self.count;
+            for step in 0..within {
+                let chunk = (*cursor + step) % within;
                 let at = self.table.word(chunk);
                 let seen = cx.load(at);
                 let Some(last) = self.decode(seen) else { continue };
@@ -165,7 +166,7 @@ impl Chunks {
                 };
                 let free = last.owner.is_none() && fits && suitable(chunk as u32);
                 if free && cx.compare_exchange(at, seen, mine.encode()).is_ok() {
-                    *cursor = (chunk + 1) % self.count;
+                    *cursor = (chunk + 1) % within;
                     return Some((chunk as u32, last));
                 }
             }

@@ -308,7 +308,7 @@ fn a_successor_goes_on_with_the_runs_and_the_room_behind_them() {
 fn a_successor_gives_back_a_chunk_whose_cells_were_not_complete() {
     let (pod, heaps, cxs) = pod(2);
     let mine = heaps[0].my_word(Class::Row, 0);
-    let claimed = heaps[0].blocks.claim(&cxs[0], &mut 0, mine, |_| true);
+    let claimed = heaps[0].blocks.claim(&cxs[0], (&mut 0, 1), mine, |_| true);
     let (chunk, _) = claimed.unwrap();
     let mut orphans = Vec::new();
     assert_eq!(heaps[1].adopt(&cxs[1], HostId(0), 7, &BTreeSet::new(), &mut orphans), Ok(()));
@@ -420,5 +420,53 @@ fn a_list_of_free_slots_ends_where_it_is_damaged() {
         cxs[1].store(head, own);
         heaps[0].tidy(&cxs[0]);
         assert!(heaps[0].alloc(&cxs[0], BlockClass::Scratch, 64).is_ok());
+    }
+}
+
+#[test]
+fn a_pod_uses_what_it_may_and_more_when_it_has_grown() {
+    let config = PodConfig { cxl_bytes: 8 << 20, ..PodConfig::small(2, 1) };
+    let pod = TestPod::new(&config);
+    let (least, all) = (room::least(&pod.plan), config.cxl_bytes);
+    let heaps = [0, 1].map(|host| Heap::new(&pod.plan, HostId(host), 1));
+    let cxs = [0, 1].map(|host| pod.cx(host, 0));
+    assert_eq!(
+        heaps[0].room(&cxs[0]),
+        room::Room { bytes: all, ..heaps[0].room(&cxs[0]) },
+        "all, unless it is said"
+    );
+    assert_eq!(room::limit(&cxs[0], &pod.plan, least - 1), Err(room::RoomError::TooLittle { least }));
+    assert_eq!(room::limit(&cxs[0], &pod.plan, all + 1), Err(room::RoomError::TooMuch { most: all }));
+    room::limit(&cxs[0], &pod.plan, least).unwrap();
+    assert!(room::limit(&cxs[0], &pod.plan, all).is_err(), "it is no new pod any more");
+    let fill = |host: usize| {
+        let got = std::iter::from_fn(|| heaps[host].alloc(&cxs[host], BlockClass::Row, 64 << 10).ok());
+        got.map(DataAddr::offset).collect::<Vec<_>>()
+    };
+    let words = |host: usize| {
+        std::iter::from_fn(|| heaps[host].alloc_word(&cxs[host], WordClass::Tuple).ok()).count() as u64
+    };
+    let (mut rows, mut room) = (0, least);
+    while room < all {
+        for host in [1, 0] {
+            let found = fill(host);
+            rows += found.len() as u64;
+            assert!(found.iter().all(|at| at + (64 << 10) <= pod.plan.sync_end() + room));
+            assert!(fill(1 - host).is_empty(), "one has it all");
+        }
+        let chunks = pod.plan.region(Part::BlockHeap).bytes >> 16;
+        let may = chunks - (all - room).div_ceil(64 << 10);
+        assert_eq!(rows, may, "of {chunks} chunks, with {room} bytes");
+        assert!(room::grow(&cxs[1], &pod.plan, room - 4096).is_err(), "it takes nothing back");
+        room = (room + (1 << 20)).min(all);
+        assert_eq!(room::grow(&cxs[1], &pod.plan, room).unwrap().bytes, room);
+    }
+    rows += fill(0).len() as u64;
+    assert_eq!(rows, pod.plan.region(Part::BlockHeap).bytes >> 16, "no chunk is left");
+    assert!(words(0) > 0 && words(1) == 0, "words grow with the blocks");
+    let damaged = pod.plan.sync(Part::HeapLines).word(1);
+    for word in [1, least - 1, all + 1, u64::MAX] {
+        cxs[0].store(damaged, word);
+        assert_eq!(heaps[1].room(&cxs[1]).bytes, all, "a word that nobody writes takes nothing away");
     }
 }

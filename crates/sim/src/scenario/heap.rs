@@ -5,17 +5,19 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use liger_fabric::sim::{SimConfig, Simulation};
+use liger_fabric::sim::Simulation;
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
-use liger_pod::heap::{BlockClass, Heap, TupleAddr, WordClass};
+use liger_pod::heap::{BlockClass, Heap, TupleAddr, WordClass, room};
 use liger_pod::plan::{Plan, PodConfig};
 
 use super::{LeftOut, Ran, Scenario, config};
 
-/// Blocks in a roomy pod, in one so crowded that chunks change hosts, and nodes where rows were.
+/// Blocks in a roomy pod, in one so crowded that chunks change hosts, in one that grows meanwhile, and nodes
+/// where rows were.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "heap", run: roomy },
     Scenario { name: "heap-crowded", run: crowded },
+    Scenario { name: "heap-growing", run: growing },
     Scenario { name: "heap-nodes-after-rows", run: nodes_after_rows },
 ];
 
@@ -69,6 +71,9 @@ fn make<F: Fabric>(
         }
         _ => heap.alloc(cx, class, len).ok()?,
     };
+    // The pod only grows: what may be used now is no less than what might be used when this was taken.
+    let end = heap.data_start() + heap.room(cx).bytes;
+    assert!(at.offset() + len as u64 <= end, "{at:?} is beyond what the pod may use, {end:#x}");
     for place in [at, at.byte(len as u64 - 16)] {
         cx.write(place, &stamp(at.offset(), turn));
         cx.write_back(place, 16);
@@ -139,8 +144,7 @@ fn worker<F: Fabric>(cx: &Cx<F>, plan: &Plan, heap: &Heap, seen: &RefCell<Seen>)
     }
 }
 
-fn hand_around(plan: &Plan, config: SimConfig) -> Ran {
-    let mut sim = Simulation::new(config);
+fn hand_around(plan: &Plan, mut sim: Simulation) -> Ran {
     let heaps: Vec<Rc<Heap>> = (0..HOSTS).map(|h| Rc::new(Heap::new(plan, HostId(h), 1))).collect();
     let seen = Rc::new(RefCell::new(Seen::default()));
     for host in 0..HOSTS {
@@ -195,9 +199,28 @@ fn crowded_pod() -> PodConfig {
     PodConfig { cxl_bytes: 16384 + (7 << 16), log_ring_bytes: 0, ..PodConfig::small(HOSTS, 2) }
 }
 
+/// Fifteen chunks, of which twelve may be used at first, and one more from time to time.
+fn growing(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let pod = PodConfig { cxl_bytes: 16384 + (15 << 16), ..crowded_pod() };
+    let plan = Plan::new(&pod).expect("a valid configuration");
+    let mut sim = Simulation::new(config(&plan, seed, true, left_out));
+    let (all, least) = (pod.cxl_bytes, room::least(&plan));
+    let limited = plan.clone();
+    sim.alone(HostId(0), WorkerId(0), move |cx| room::limit(cx, &limited, least)).expect("a new pod");
+    let grower = plan.clone();
+    sim.spawn(HostId(1), WorkerId(2), move |cx| {
+        for bytes in (least..=all).step_by(1 << 16).chain([all]) {
+            (0..cx.random_below(400)).for_each(|_| cx.pause());
+            let now = room::grow(cx, &grower, bytes).expect("it grows").bytes;
+            assert_eq!(now, bytes, "nobody else lets it grow");
+        }
+    });
+    hand_around(&plan, sim)
+}
+
 fn on(pod: &PodConfig, seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let plan = Plan::new(pod).expect("a valid configuration");
-    hand_around(&plan, config(&plan, seed, true, left_out))
+    hand_around(&plan, Simulation::new(config(&plan, seed, true, left_out)))
 }
 
 /// Host 1 has read rows in every chunk; host 0 frees them and wants a node, which host 1 would read without

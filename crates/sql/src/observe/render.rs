@@ -40,7 +40,8 @@ pub const NAMES: &[(&str, &str, &str)] = &[
     ("liger_host_partitions", "gauge", "Partitions that a host owns"),
     ("liger_host_silent_seconds", "gauge", "Time since a member's heartbeat was seen to change"),
     ("liger_troubles", "gauge", "Things that this host cannot do at present"),
-    ("liger_memory_size_bytes", "gauge", "Shared memory, by region"),
+    ("liger_memory_size_bytes", "gauge", "Shared memory that the pod may use, by region"),
+    ("liger_memory_max_bytes", "gauge", "Shared memory that the pod has room for: it may grow so far"),
     ("liger_memory_budget_bytes", "gauge", "Shared memory that rows may use before they move out"),
     ("liger_memory_used_bytes", "gauge", "Shared memory in use in the whole pod"),
     ("liger_memory_claimed_bytes", "gauge", "Shared memory that hosts have claimed, in use or not"),
@@ -113,6 +114,9 @@ impl Observed {
         out.put("liger_troubles", &[], snapshot.troubles.len());
         for memory in &snapshot.memory {
             out.put("liger_memory_size_bytes", &[("region", &memory.region)], memory.size_bytes);
+        }
+        for memory in &snapshot.memory {
+            out.put("liger_memory_max_bytes", &[("region", &memory.region)], memory.max_bytes);
         }
         for memory in &snapshot.memory {
             out.put("liger_memory_budget_bytes", &[("region", &memory.region)], memory.budget_bytes);

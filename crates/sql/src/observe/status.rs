@@ -44,8 +44,10 @@ pub struct HostStatus {
 pub struct MemoryStatus {
     /// `sync` or `data`.
     pub region: &'static str,
-    /// Its bytes.
+    /// Its bytes that the pod may use.
     pub size_bytes: u64,
+    /// Those that it has room for: it may grow so far.
+    pub max_bytes: u64,
     /// Bytes that shared rows and their index may use before rows move out.
     pub budget_bytes: u64,
     /// Bytes of rows (of their words in the sync region).
@@ -204,10 +206,12 @@ impl StatusWriter {
 }
 
 fn memory<F: Fabric>(cx: &Cx<F>, host: &RowHost) -> Vec<MemoryStatus> {
-    let (usage, budget, config) = (host.usage(cx), host.rows().budget(), host.plan().config());
+    let (usage, budget, config) = (host.usage(cx), host.rows().budget(cx), host.plan().config());
+    let room = host.rows().room(cx);
     let sync = MemoryStatus {
         region: "sync",
-        size_bytes: config.hwcc_bytes,
+        size_bytes: room.share(config.hwcc_bytes),
+        max_bytes: config.hwcc_bytes,
         budget_bytes: budget.hwcc_bytes,
         row_bytes: usage.tuple_bytes,
         index_bytes: usage.mapping_bytes,
@@ -215,7 +219,8 @@ fn memory<F: Fabric>(cx: &Cx<F>, host: &RowHost) -> Vec<MemoryStatus> {
     };
     let data = MemoryStatus {
         region: "data",
-        size_bytes: config.cxl_bytes,
+        size_bytes: room.bytes,
+        max_bytes: room.of_bytes,
         budget_bytes: budget.cxl_bytes,
         row_bytes: usage.row_bytes,
         index_bytes: usage.node_bytes + usage.scratch_bytes,

@@ -10,7 +10,8 @@ use std::ops::ControlFlow;
 
 use liger_engine::row::{Census, RowHost, RowSession, RowTxn};
 use liger_engine::{
-    Announced, Key, KeyRange, NewRow, OF_CHANGES, RowMut, Session, TableId, Transaction, TxnError,
+    Announced, Conflict, Key, KeyRange, NewRow, OF_CHANGES, RowMut, SHARED_MEMORY, Session, TableId,
+    Transaction, TxnError,
 };
 use liger_fabric::{Counts, Cx, Fabric};
 use liger_pod::membership::members;
@@ -311,17 +312,26 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
     }
 }
 
+/// What helps where shared memory is full.
+const LESS_SHARED: &str = "A transaction keeps the rows of other hosts that it uses in shared memory until \
+                           it ends. Use fewer at once, or give the pod more memory (liger grow).";
+
 impl From<TxnError> for SqlError {
     fn from(error: TxnError) -> SqlError {
         let state = match error {
-            TxnError::Conflict(_) => {
+            TxnError::Conflict(why) => {
                 let message = "could not serialize access due to concurrent update";
-                return SqlError::new(SqlState::SERIALIZATION_FAILURE, message).detail(error.to_string());
+                let conflict =
+                    SqlError::new(SqlState::SERIALIZATION_FAILURE, message).detail(error.to_string());
+                return if why == Conflict::Memory { conflict.hint(LESS_SHARED) } else { conflict };
             }
             TxnError::OutOfMemory { what: OF_CHANGES, .. } => {
                 let hint = "Commit more often, or give transactions of a host more (liger up \
                             --transaction-memory). What a savepoint takes back counts until the end.";
                 return SqlError::new(SqlState::OUT_OF_MEMORY, error.to_string()).hint(hint);
+            }
+            TxnError::OutOfMemory { what: SHARED_MEMORY, .. } => {
+                return SqlError::new(SqlState::OUT_OF_MEMORY, error.to_string()).hint(LESS_SHARED);
             }
             TxnError::OutOfMemory { .. } => SqlState::OUT_OF_MEMORY,
             TxnError::Fenced => {

@@ -302,7 +302,7 @@ impl Chaos {
                 // The supervisor sees the end of a process a little later than the system does.
                 std::thread::spawn(move || {
                     std::thread::sleep(SOON / 10);
-                    sender.send((host, ask(&dir, Asked::Add(host))))
+                    sender.send((host, ask(&dir, Asked::Add(host)).map(drop)))
                 });
             }
             Pod::Down(_) => {}

@@ -130,6 +130,7 @@ impl PodArguments {
             warm_up_s: self.warm_up,
             hwcc_bytes,
             cxl_bytes,
+            usable_bytes: None,
             budget,
             sync: sync.to_string(),
             share_all: self.share_all,

@@ -65,6 +65,7 @@ pub(super) fn memory(observed: &Observed) -> Vec<Row> {
         [
             "region",
             "size_bytes",
+            "max_bytes",
             "budget_bytes",
             "used_bytes",
             "row_bytes",
@@ -78,6 +79,7 @@ pub(super) fn memory(observed: &Observed) -> Vec<Row> {
         maker.row([
             Value::text(memory.region),
             big(memory.size_bytes),
+            big(memory.max_bytes),
             big(memory.budget_bytes),
             big(memory.row_bytes + memory.index_bytes),
             big(memory.row_bytes),
