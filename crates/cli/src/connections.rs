@@ -153,7 +153,7 @@ impl Connections {
     }
 }
 
-/// Shows which partitions this host owns, and what it cannot do.
+/// Shows what this host cannot do, and how far it is.
 pub fn show<F: Fabric>(cx: &Cx<F>, host: &RowHost, shown: &Shown) {
     *shown.troubles.lock().unwrap_or_else(PoisonError::into_inner) = host.faults(cx);
     let restored = host.rows().restored(cx).map(|restored| (restored.bytes, restored.of_bytes));
@@ -165,9 +165,6 @@ pub fn show<F: Fabric>(cx: &Cx<F>, host: &RowHost, shown: &Shown) {
         damaged: count(&moves.rows_damaged),
         healed: count(&moves.rows_healed),
     };
-    let mut partitions = shown.partitions.lock().unwrap_or_else(PoisonError::into_inner);
-    partitions.clear();
-    partitions.extend(host.own_partitions().map(|partition| partition.0));
 }
 
 impl Connection {

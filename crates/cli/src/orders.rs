@@ -30,6 +30,9 @@ struct Asked {
 /// Where a host's log is; or why nobody can say.
 pub type AskLog = dyn Fn(u64) -> Result<LogPoint, String> + Send + Sync;
 
+/// Which partitions a host owns.
+pub type Owned = dyn Fn() -> Vec<u16> + Send + Sync;
+
 /// Asks for a partition to go to a host; none: the host asks for no partition any more, and these are its.
 pub type AskMoves = dyn Fn(Option<(u16, u8)>) -> Result<Vec<u16>, String> + Send + Sync;
 
@@ -41,8 +44,8 @@ pub type TakeCheckpoint = dyn Fn() -> Result<(), String> + Send + Sync;
 pub struct Shown {
     /// Transactions acknowledged to clients.
     pub transactions: AtomicU64,
-    /// The partitions it owns.
-    pub partitions: Mutex<Vec<u16>>,
+    /// Says which partitions it owns, now, whatever its workers do; none if it is no member.
+    pub owned: Mutex<Option<Box<Owned>>>,
     /// What it cannot do at present, and why.
     pub troubles: Mutex<Vec<String>>,
     /// Bytes of images whose rows are made, of how many; none: all are.
@@ -156,7 +159,9 @@ fn hear(connection: UnixStream, sender: &Sender<Asked>, shown: &Shown) {
     for line in BufReader::new(reader).lines().map_while(Result::ok) {
         let Ok(order) = serde_json::from_str(&line) else { return };
         if order == Order::Status {
-            let partitions = shown.partitions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let owned = shown.owned.lock().unwrap_or_else(PoisonError::into_inner);
+            let partitions = owned.as_ref().map(|owned| owned()).unwrap_or_default();
+            drop(owned);
             let troubles = shown.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let transactions = shown.transactions.load(Ordering::Relaxed);
             let restored = *shown.restored.lock().unwrap_or_else(PoisonError::into_inner);

@@ -21,6 +21,9 @@ impl<M: HostMemory> Serving<M> {
         };
         *shown.log.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(ask));
         let moves = self.host.partition_moves();
+        let owned = move || moves.own().into_iter().map(|partition| partition.0).collect();
+        *shown.owned.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(owned));
+        let moves = self.host.partition_moves();
         let ask = move |moved: Option<(u16, u8)>| match moved {
             // What cannot be asked for now is asked for again by whoever waits for it.
             Some((partition, to)) => moves.ask(PartitionId(partition), HostId(to)).map(|_| Vec::new()),
@@ -39,6 +42,7 @@ impl<M: HostMemory> Serving<M> {
     pub(super) fn leave(self, shown: &Shown) -> Result<(), Failure> {
         *shown.log.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *shown.moves.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *shown.owned.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *shown.checkpoint.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.host.leave().map_err(|error| Failure::Broken(error.to_string()))
     }
