@@ -8,18 +8,17 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use liger_engine::Durability;
 use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Session, TxnError};
-use liger_fabric::{Cx, Fabric};
+use liger_fabric::Fabric;
 use liger_workload::ledger::request_queue::RequestQueue;
 use liger_workload::ledger::schema::Tables;
 use liger_workload::ledger::wire::{Frames, Message};
 
-use crate::control::Scrubbed;
 use crate::failure::Failure;
 use crate::orders::{Shown, listen};
 
@@ -39,8 +38,6 @@ const OUT_BYTES_MAX: usize = 1 << 20;
 const IDLE_TURNS: u32 = 64;
 /// How long a worker sleeps that has transactions to try again, or to acknowledge when they are durable.
 const REST_NS: u64 = 1_000_000;
-/// The host's state is shown so often: whoever looks sees what was true this long ago at most.
-pub const SHOW_NS: u64 = 100_000_000;
 
 /// One client.
 struct Connection {
@@ -90,18 +87,10 @@ impl Connections {
     /// What makes this host useless: it was fenced, or its log has failed.
     pub fn work<F: Fabric>(&self, session: &mut RowSession<'_, F>, shown: &Shown) -> Result<(), TxnError> {
         let worker = usize::from(session.cx().worker().0);
-        let (mut idle, mut shown_ns) = (0, 0);
+        let mut idle = 0;
         while !shown.wanted.load(Ordering::Relaxed) {
             idle = if self.turn(session, shown)? > 0 { 0 } else { idle + 1 };
-            let sleeps = idle >= IDLE_TURNS;
-            if worker == 0 {
-                let now_ns = session.cx().now_ns();
-                if sleeps || now_ns.saturating_sub(shown_ns) >= SHOW_NS {
-                    shown_ns = now_ns;
-                    show(session.cx(), session.host(), shown);
-                }
-            }
-            if !sleeps {
+            if idle < IDLE_TURNS {
                 session.cx().pause();
                 continue;
             }
@@ -151,20 +140,6 @@ impl Connections {
             self.of_worker(worker).push(Connection { stream, frames, queue, out, gone: false });
         }
     }
-}
-
-/// Shows what this host cannot do, and how far it is.
-pub fn show<F: Fabric>(cx: &Cx<F>, host: &RowHost, shown: &Shown) {
-    *shown.troubles.lock().unwrap_or_else(PoisonError::into_inner) = host.faults(cx);
-    let restored = host.rows().restored(cx).map(|restored| (restored.bytes, restored.of_bytes));
-    *shown.restored.lock().unwrap_or_else(PoisonError::into_inner) = restored;
-    let moves = host.rows().moves();
-    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    *shown.scrubbed.lock().unwrap_or_else(PoisonError::into_inner) = Scrubbed {
-        looks: count(&moves.rows_scrubbed),
-        damaged: count(&moves.rows_damaged),
-        healed: count(&moves.rows_healed),
-    };
 }
 
 impl Connection {

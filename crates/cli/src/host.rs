@@ -26,7 +26,7 @@ use liger_server::log::Level;
 use liger_workload::benchmark::Benchmark;
 use liger_workload::ledger;
 
-use crate::connections::{Connections, show};
+use crate::connections::Connections;
 use crate::control::{Answer, Order};
 use crate::engines::Engine;
 use crate::failure::Failure;
@@ -150,7 +150,6 @@ fn serve<M: HostMemory>(
         Err(error) => return fail(&error.to_string(), true),
     };
     waiting::over();
-    carried.host.alone(|session| show(session.cx(), session.host(), &orders.shown));
     carried.show_log(&orders.shown);
     // A host joins once.
     let _ = orders.shown.wake.set(Box::new(carried.host.waker()));

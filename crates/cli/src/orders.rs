@@ -30,8 +30,21 @@ struct Asked {
 /// Where a host's log is; or why nobody can say.
 pub type AskLog = dyn Fn(u64) -> Result<LogPoint, String> + Send + Sync;
 
-/// Which partitions a host owns.
-pub type Owned = dyn Fn() -> Vec<u16> + Send + Sync;
+/// What there is to see of a host.
+#[derive(Default)]
+pub struct Look {
+    /// The partitions it owns.
+    pub partitions: Vec<u16>,
+    /// What it cannot do at present, and why.
+    pub troubles: Vec<String>,
+    /// Bytes of images whose rows are made, of how many; none: all are.
+    pub restored: Option<(u64, u64)>,
+    /// What it has seen of its rows in shared memory.
+    pub scrubbed: Scrubbed,
+}
+
+/// Looks at a host.
+pub type LookAt = dyn Fn() -> Look + Send + Sync;
 
 /// Asks for a partition to go to a host; none: the host asks for no partition any more, and these are its.
 pub type AskMoves = dyn Fn(Option<(u16, u8)>) -> Result<Vec<u16>, String> + Send + Sync;
@@ -44,14 +57,8 @@ pub type TakeCheckpoint = dyn Fn() -> Result<(), String> + Send + Sync;
 pub struct Shown {
     /// Transactions acknowledged to clients.
     pub transactions: AtomicU64,
-    /// Says which partitions it owns, now, whatever its workers do; none if it is no member.
-    pub owned: Mutex<Option<Box<Owned>>>,
-    /// What it cannot do at present, and why.
-    pub troubles: Mutex<Vec<String>>,
-    /// Bytes of images whose rows are made, of how many; none: all are.
-    pub restored: Mutex<Option<(u64, u64)>>,
-    /// What it has seen of its rows in shared memory.
-    pub scrubbed: Mutex<Scrubbed>,
+    /// Looks at it, whatever its workers do; none if it is no member.
+    pub look: Mutex<Option<Box<LookAt>>>,
     /// Lets clients go that are in no transaction, and takes no new ones; answers how many are left.
     pub drain: OnceLock<Box<dyn Fn() -> usize + Send + Sync>>,
     /// Says where the log is, and lets an epoch become durable; locked while somebody asks, so that the host
@@ -159,13 +166,11 @@ fn hear(connection: UnixStream, sender: &Sender<Asked>, shown: &Shown) {
     for line in BufReader::new(reader).lines().map_while(Result::ok) {
         let Ok(order) = serde_json::from_str(&line) else { return };
         if order == Order::Status {
-            let owned = shown.owned.lock().unwrap_or_else(PoisonError::into_inner);
-            let partitions = owned.as_ref().map(|owned| owned()).unwrap_or_default();
-            drop(owned);
-            let troubles = shown.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let look = shown.look.lock().unwrap_or_else(PoisonError::into_inner);
+            let seen = look.as_ref().map(|look| look()).unwrap_or_default();
+            drop(look);
+            let Look { partitions, troubles, restored, scrubbed } = seen;
             let transactions = shown.transactions.load(Ordering::Relaxed);
-            let restored = *shown.restored.lock().unwrap_or_else(PoisonError::into_inner);
-            let scrubbed = *shown.scrubbed.lock().unwrap_or_else(PoisonError::into_inner);
             let status = Answer::Status { transactions, partitions, troubles, restored, scrubbed };
             write(&mut &connection, &status, &[]);
             continue;

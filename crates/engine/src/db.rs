@@ -96,7 +96,7 @@ pub use checkpoint::CheckpointHandle;
 pub use error::DbError;
 pub use liger_fabric::SyncMode;
 pub use storage::{DataDirectory, HostStorage, StorageError};
-pub use watch::{LogPoint, LogWatch};
+pub use watch::{LogPoint, LogWatch, Onlooker};
 pub use worker_group::{Borrowing, WorkerGroup};
 
 /// A pod in this process's address space. Cheap to clone.

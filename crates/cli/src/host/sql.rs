@@ -27,12 +27,13 @@ use liger_sql::storage::classes::Classes;
 use liger_sql::temporary::TemporaryPlace;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::connections::{SHOW_NS, show};
 use crate::job::{Job, Sql};
 use crate::orders::Shown;
 
 /// From 1970 to 2000, in microseconds.
 const EPOCH_US: i64 = 946_684_800_000_000;
+/// Time between two times that the host's transactions are counted.
+const COUNT_NS: u64 = 100_000_000;
 /// Time between two looks for tables that have changed: `autovacuum_naptime`. The hosts of a pod do not look
 /// at the same time.
 const NAP: Duration = Duration::from_secs(60);
@@ -188,13 +189,12 @@ impl SqlService {
         shown: &Shown,
     ) -> Result<(), String> {
         self.host.slots.open();
-        let mut shown_ns = 0;
+        let mut counted_ns = 0;
         let work = (&self.host.catalog, self.durability);
         let worked = self.host.slots.work(host, workers, work, |session| {
             let now_ns = session.cx().now_ns();
-            if now_ns.saturating_sub(shown_ns) >= SHOW_NS {
-                shown_ns = now_ns;
-                show(session.cx(), session.host(), shown);
+            if now_ns.saturating_sub(counted_ns) >= COUNT_NS {
+                counted_ns = now_ns;
                 let committed = self.host.slots.observed().committed();
                 shown.transactions.store(committed, Ordering::Relaxed);
             }

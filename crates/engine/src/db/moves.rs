@@ -51,11 +51,6 @@ impl<M: HostMemory> PartitionMoves<M> {
         Ok(self.engine.move_partition(&cx, partition, to))
     }
 
-    /// The partitions that this host owns.
-    pub fn own(&self) -> Vec<PartitionId> {
-        self.engine.own_partitions().collect()
-    }
-
     /// From now on this host asks for no partitions, and none is on its way to it when this returns, but
     /// after half a minute; those that it has then. For whoever lets it go.
     pub fn ask_for_none(&self) -> Vec<PartitionId> {

@@ -1,11 +1,12 @@
-//! What anybody may ask a host's log, while its workers go on: the epoch, what is durable, and that more
-//! becomes so.
+//! What anybody may ask a host, and its log, while its workers go on: what it owns and how it is; the epoch,
+//! what is durable, and that more becomes so.
 //!
 //! It is no worker: it only loads sync words, and sets a request of its own host's. A host leaves when nobody
-//! has its [`LogWatch`] any more.
+//! has its [`Onlooker`] or [`LogWatch`] any more.
 
 use std::sync::Arc;
 
+use liger_fabric::Cx;
 use liger_fabric::native::HostMemory;
 use liger_pod::membership;
 
@@ -22,6 +23,20 @@ pub struct LogPoint {
     pub durable: u64,
 }
 
+/// A host, to look at; from any thread.
+pub struct Onlooker<M: HostMemory> {
+    memory: M,
+    engine: Arc<RowHost>,
+    seed: u64,
+}
+
+impl<M: HostMemory> Onlooker<M> {
+    /// What `see` sees in the host, now.
+    pub fn look<T>(&self, see: impl FnOnce(&Cx<M::View>, &RowHost) -> T) -> T {
+        see(&self.memory.cx(SERVICE_WORKER, self.seed), &self.engine)
+    }
+}
+
 /// A host's log, to look at.
 pub struct LogWatch<M: HostMemory> {
     memory: M,
@@ -31,6 +46,12 @@ pub struct LogWatch<M: HostMemory> {
 }
 
 impl<M: HostMemory> Host<M> {
+    /// This host, for whoever only looks.
+    pub fn onlooker(&self) -> Onlooker<M> {
+        let group = &self.group;
+        Onlooker { memory: group.memory.clone(), engine: group.engine.clone(), seed: group.seed }
+    }
+
     /// This host's log, for whoever only looks.
     pub fn log_watch(&self) -> LogWatch<M> {
         let group = &self.group;
