@@ -201,9 +201,11 @@ pub enum Answer {
     },
     /// All rows of the table asked for have been handed over.
     Dumped {
-        /// The partitions that they are of; none if one came or went meanwhile.
-        of: Option<Vec<u16>>,
+        /// The partitions that they are of.
+        of: Vec<u16>,
     },
+    /// Partitions were on their way while the host was looked at: what was seen says nothing.
+    Unsettled,
     /// The order could not be carried out. The host ends, unless it was for a checkpoint.
     Failed {
         /// Why.

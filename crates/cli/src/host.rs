@@ -21,6 +21,7 @@ use liger_fabric::paced::PacedHost;
 use liger_fabric::shadow::ShadowHost;
 use liger_pod::PodError;
 use liger_pod::membership;
+use liger_pod::owner::Ownership;
 use liger_pod::selftest::Effort;
 use liger_server::log::Level;
 use liger_workload::benchmark::Benchmark;
@@ -239,6 +240,8 @@ struct Serving<M: HostMemory> {
     tables: Contents,
     /// What is recovered, and from where.
     recovery: Option<(DataDirectory, Plan)>,
+    /// Whose the partitions were when it came to rest; none if it has not, or one was on its way.
+    at_rest: Option<Vec<Option<Ownership>>>,
 }
 
 impl<M: HostMemory> Serving<M> {
@@ -280,7 +283,7 @@ impl<M: HostMemory> Serving<M> {
             // Once its rows are there, or it is known what they are made from.
             joined.partition_moves().ask_for_share(true);
         }
-        Ok(Self { host: joined, job, tables, recovery })
+        Ok(Self { host: joined, job, tables, recovery, at_rest: None })
     }
 
     fn options(pod: &Pod, host: HostId, job: &Job) -> Result<JoinOptions, DbError> {
@@ -386,9 +389,11 @@ impl<M: HostMemory> Serving<M> {
             Order::Sync => self.sync(),
             Order::Quiesce => {
                 self.await_moves();
-                Ok(self.benched().quiesce())
+                let answer = self.benched().quiesce();
+                self.at_rest = self.settled_owners();
+                Ok(answer)
             }
-            Order::Check => self.benched().check(),
+            Order::Check => self.while_settled(|serving| serving.benched().check()),
             Order::Dump { table } => self.dump(TableId(table)),
             Order::GoOn => {
                 self.host.partition_moves().ask_for_share(self.job.rebalance == Rebalance::Auto);

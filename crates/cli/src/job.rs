@@ -389,7 +389,7 @@ impl Job {
         let scaled = |bytes: u64| {
             (u128::from(bytes) * u128::from(to.cxl_bytes) / u128::from(self.cxl_bytes.max(1))) as u64
         };
-        let hwcc_bytes = scaled(self.hwcc_bytes).next_multiple_of(1 << 20).max(8 << 20);
+        let hwcc_bytes = sync_bytes(scaled(self.hwcc_bytes));
         (self.hwcc_bytes, self.cxl_bytes, self.usable_bytes) = (hwcc_bytes, to.cxl_bytes, to.usable_bytes);
     }
 }
@@ -397,6 +397,12 @@ impl Job {
 /// Tuples that hosts can share, index entries among them, and half as many again.
 fn tuples(shareable: &Shareable) -> u64 {
     (shareable.rows + shareable.entries) * 3 / 2
+}
+
+/// So much sync memory, in whole MiB, but neither less than a small pod needs nor more than the largest has a
+/// use for: cells of rows lie in its first 2 GiB.
+pub fn sync_bytes(wanted: u64) -> u64 {
+    wanted.next_multiple_of(1 << 20).clamp(8 << 20, 4 << 30)
 }
 
 /// Data memory that holds every row that hosts can share, with room to spare.

@@ -443,5 +443,6 @@ fn of_room(error: RoomError) -> Failure {
 pub fn check_config(config: &PodConfig, catalog: &Catalog) -> Result<(), Failure> {
     let config = Pod::config_for(config, catalog);
     let plan = Plan::new(&config);
-    plan.map(drop).map_err(|error| Failure::Refused(format!("{error}: give more with --hwcc and --cxl")))
+    plan.map(drop)
+        .map_err(|error| Failure::Refused(format!("{error}: name other sizes (--memory, --hwcc, --cxl)")))
 }

@@ -71,31 +71,44 @@ pub fn check_at_rest<T>(
     patience: Duration,
     check: impl Fn(&PodRows<'_>) -> T,
 ) -> Result<(T, Vec<String>), Failure> {
+    let checked = check_while_they_rest(dir, patience, check);
+    // Whatever came of it; a host that is gone asks for nothing.
+    let went_on = order_all(dir, 0..dir.hosts(), |_| Order::GoOn, patience, |_| ());
+    let checked = checked?;
+    went_on.map(|_| checked)
+}
+
+fn check_while_they_rest<T>(
+    dir: &PodDir,
+    patience: Duration,
+    check: impl Fn(&PodRows<'_>) -> T,
+) -> Result<(T, Vec<String>), Failure> {
     let all = |order: Order| order_all(dir, 0..dir.hosts(), |_| order.clone(), patience, |_| ());
     let catalog = dir.file.job.catalog();
     for _ in 0..TRIES {
         for _ in 0..2 {
             all(Order::Quiesce)?;
         }
+        let answers = all(Order::Check)?;
+        if answers.contains(&Answer::Unsettled) {
+            continue;
+        }
         let mut problems = Vec::new();
-        for (host, answer) in all(Order::Check)?.into_iter().enumerate() {
-            let Answer::Checked { problems: found } = answer else { continue };
+        for (host, answer) in answers.into_iter().enumerate() {
+            let Answer::Checked { problems: found } = answer else { return Err(answer.unasked()) };
             problems.extend(found.into_iter().map(|problem| format!("host {host}: {problem}")));
         }
         let rows = PodRows::new(dir, &catalog);
         let checked = check(&rows);
         match rows.failure.into_inner() {
-            None => {
-                all(Order::GoOn)?;
-                return Ok((checked, problems));
-            }
+            None => return Ok((checked, problems)),
             Some(Unseen::Moved) => {}
             Some(Unseen::Failed(failure)) => return Err(failure),
         }
     }
     Err(Failure::Broken(
-        "partitions went to other hosts each time that all rows were read: nothing is known about them; \
-         check again when nobody rebalances"
+        "partitions went to other hosts, or were to go, each time that all rows were read: nothing is known \
+         about them; check again when nobody rebalances"
             .to_owned(),
     ))
 }
@@ -134,7 +147,8 @@ impl<'a> PodRows<'a> {
             line.order(&Order::Dump { table: table.0 })?;
             let mut show = |row: &[u8]| visit(Row::new(row));
             match line.last(|_, rows| rows.chunks_exact(relation.row_len).for_each(&mut show))? {
-                Answer::Dumped { of } => seen.extend(of.ok_or(Unseen::Moved)?),
+                Answer::Dumped { of } => seen.extend(of),
+                Answer::Unsettled => return Err(Unseen::Moved),
                 answer => return Err(Unseen::Failed(answer.unasked())),
             }
         }

@@ -176,6 +176,8 @@ pub struct Heap {
     words: Chunks,
     blocks: Chunks,
     pools: [Latch<Pool>; 7],
+    /// Bytes of data memory that the pod may use at least.
+    least_room: u64,
     damage: Noted,
 }
 
@@ -204,7 +206,8 @@ impl Heap {
             let count = if class.is_word() { words.count } else { blocks.count };
             Latch::new(Pool::new(cursor(count)))
         });
-        Heap { plan: plan.clone(), host, incarnation, words, blocks, pools, damage: Noted::default() }
+        let (plan, least_room) = (plan.clone(), room::least(plan));
+        Heap { plan, host, incarnation, words, blocks, pools, least_room, damage: Noted::default() }
     }
 
     /// A sync word that nobody else uses. Its upper 32 bits are 0 or what its last user left, its lower 32
@@ -321,14 +324,9 @@ impl Heap {
         }
     }
 
-    /// Where data memory begins.
-    pub fn data_start(&self) -> u64 {
-        self.plan.sync_end()
-    }
-
     /// How much of its data memory the pod may use.
     pub fn room<F: Fabric>(&self, cx: &Cx<F>) -> room::Room {
-        room::room(cx, &self.plan)
+        room::room_from(cx, &self.plan, self.least_room)
     }
 
     /// Takes back what other hosts have freed. Called from time to time, it keeps the memory of a host that

@@ -1,5 +1,5 @@
 //! Shared memory that is full while a host holds reclamation up: rows that leave it make room, but not at
-//! once.
+//! once. And a transaction that holds more of it than rows may use: none of them can leave.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use liger_engine::row::RowSession;
+use liger_engine::row::{Budget, RowSession};
 use liger_engine::{Catalog, Conflict, NewRow, Session, TableId, Transaction, TxnError};
 use liger_fabric::sim::SimConfig;
 use liger_fabric::{HostId, WorkerId};
@@ -87,4 +87,44 @@ fn who_finds_no_room_while_reclamation_waits_comes_back() {
     assert!(report.completed(), "{}", report.outcome);
     assert!(seen_full.get() >= PATIENCE, "memory was never full");
     assert_eq!(pod.check(), Vec::<String>::new());
+}
+
+/// Verbs of a pod in which one transaction of host 1 makes so many rows of host 0, of which a hundred are
+/// within the budget.
+fn verbs_of_one_transaction(rows: i32) -> u64 {
+    let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
+    let budget = Some(Budget { hwcc_bytes: u64::MAX, cxl_bytes: 100 * 128 });
+    let setup = PodSetup { budget, ..PodSetup::new(PodConfig::small(2, 1), catalog) };
+    let built = SimPod::new(&setup, |plan| SimConfig {
+        sync: Some(SUPERBLOCK_BYTES..plan.sync_end()),
+        max_verbs: 100_000_000,
+        ..SimConfig::adversarial(2, plan.len() as usize, 7)
+    });
+    let mut pod: SimPod = built.expect("an empty pod has room");
+    let [owner, maker] = [0, 1].map(|host| Rc::clone(&pod.hosts[host]));
+    let done = Rc::new(Cell::new(false));
+    let is_done = Rc::clone(&done);
+    pod.sim.spawn(HostId(0), WorkerId(0), move |cx| {
+        let mut session = RowSession::new(cx, &owner);
+        while !is_done.get() {
+            session.serve();
+            cx.pause();
+        }
+    });
+    pod.sim.spawn(HostId(1), WorkerId(0), move |cx| {
+        let mut session = RowSession::new(cx, &maker);
+        let made = session.transact(|txn| (0..rows).try_for_each(|id| txn.insert(ITEMS, &row(id))));
+        made.expect("there is room, and nobody else wants them");
+        done.set(true);
+    });
+    let report = pod.sim.run();
+    assert!(report.completed(), "{}", report.outcome);
+    assert_eq!(pod.check(), Vec::<String>::new());
+    report.verbs
+}
+
+#[test]
+fn a_row_of_a_large_transaction_costs_as_much_as_one_of_a_small_one() {
+    let [small, large] = [1000, 4000].map(verbs_of_one_transaction);
+    assert!(large < 6 * small, "{small} verbs for 1000 rows, {large} for four times as many");
 }

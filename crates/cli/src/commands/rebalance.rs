@@ -51,16 +51,16 @@ type Owned = BTreeMap<usize, Vec<u16>>;
 /// Moves partitions, and waits until they are where they are to be.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let dir = PodDir::open(&arguments.dir)?;
-    let owned = owned(&dir)?;
     let moves = match (arguments.partition, arguments.to) {
         (Some(partition), Some(to)) => {
             dir.check_host(to)?;
-            if !owned.contains_key(&to) {
-                return Err(Failure::Refused(format!("host {to} does not serve: start it with `liger add`")));
+            if let Err(why) = ask_host(&dir, to, SOON) {
+                let message = format!("host {to} does not serve ({why}): start it with `liger add`");
+                return Err(Failure::Refused(message));
             }
             vec![(partition, to)]
         }
-        _ => even(&owned),
+        _ => even(&owned(&dir)?),
     };
     let started = Instant::now();
     let phase = Phase::start(&format!("{} partitions go to other hosts", moves.len()));

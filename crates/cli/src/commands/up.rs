@@ -26,7 +26,7 @@ use crate::failure::Failure;
 use crate::interrupt::{Left, register};
 use crate::job::{
     Backend, Bench, Durable, Holds, Job, Rebalance, SQL_RING_BYTES, Sizes, Sql, default_cxl_bytes,
-    default_hwcc_bytes,
+    default_hwcc_bytes, sync_bytes,
 };
 use crate::memory::{Outlived, check_room, usual_budget};
 use crate::pod::{PodDir, PodFile, Running};
@@ -243,7 +243,7 @@ impl PodShape {
         });
         let Sizes { cxl_bytes, usable_bytes } = Sizes::of(memory, self.max_memory)?;
         let hwcc_bytes = match &contents {
-            Holds::Ledger(_) | Holds::Sql(_) => (cxl_bytes / 8).next_multiple_of(1 << 20).max(8 << 20),
+            Holds::Ledger(_) | Holds::Sql(_) => sync_bytes(cxl_bytes / 8),
             Holds::Tpcc(tpcc) => default_hwcc_bytes(hosts, &tpcc.shareable(), cxl_bytes),
         };
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -357,8 +357,9 @@ pub fn recover(arguments: &RecoverArguments) -> Result<ExitCode, Failure> {
     let mut dir = PodDir::open(&arguments.dir)?;
     leftovers::tell(Some(&dir));
     terminal::note_interrupts()?;
-    if let Some(memory) = arguments.memory {
-        dir.resize(Sizes::of(memory, arguments.max_memory)?)?;
+    match arguments.memory {
+        Some(memory) => dir.resize(Sizes::of(memory, arguments.max_memory)?)?,
+        None => dir.forget_resize()?,
     }
     let dead = if arguments.hosts_are_gone { Dead::Vouched } else { Dead::Proven };
     let outlived = Outlived { discard: arguments.discard_memory, dead };

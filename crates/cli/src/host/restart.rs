@@ -3,7 +3,9 @@
 
 use liger_engine::TableId;
 use liger_engine::recovery::Loaded;
+use liger_engine::row::RowHost;
 use liger_fabric::native::HostMemory;
+use liger_pod::owner::Ownership;
 
 use super::Serving;
 use crate::control::Answer;
@@ -27,22 +29,36 @@ impl<M: HostMemory> Serving<M> {
         self.host.alone(|session| {
             let (cx, host) = (session.cx(), session.host());
             let until_ns = cx.now_ns() + MOVES_NS;
-            while !host.partitions_stay(cx) && cx.now_ns() < until_ns {
+            while host.settled_owners(cx).is_none() && cx.now_ns() < until_ns {
                 host.attend(cx);
                 cx.pause();
             }
         });
     }
 
-    /// Hands over all rows of a table. A user may move partitions meanwhile: says whose rows they are.
+    /// Hands over all rows of a table: of which partitions.
     pub(super) fn dump(&mut self, table: TableId) -> Result<Answer, String> {
-        let before = self.own_partitions();
-        self.benched().dump(table)?;
-        Ok(Answer::Dumped { of: (self.own_partitions() == before).then_some(before) })
+        self.while_settled(|serving| {
+            serving.benched().dump(table)?;
+            let own = |host: &RowHost| host.own_partitions().map(|partition| partition.0).collect();
+            Ok(Answer::Dumped { of: serving.host.alone(|session| own(session.host())) })
+        })
     }
 
-    fn own_partitions(&mut self) -> Vec<u16> {
-        self.host.alone(|session| session.host().own_partitions().map(|partition| partition.0).collect())
+    /// Looks at a host at rest. A user may have moved partitions since it came to rest: then nothing is
+    /// known.
+    pub(super) fn while_settled(
+        &mut self,
+        look: impl FnOnce(&mut Self) -> Result<Answer, String>,
+    ) -> Result<Answer, String> {
+        let answer = look(self)?;
+        let stays = self.at_rest.is_some() && self.settled_owners() == self.at_rest;
+        Ok(if stays { answer } else { Answer::Unsettled })
+    }
+
+    /// Whose each partition is, unless one is on its way.
+    pub(super) fn settled_owners(&mut self) -> Option<Vec<Option<Ownership>>> {
+        self.host.alone(|session| session.host().settled_owners(session.cx()))
     }
 
     /// Waits until a restart has made all rows.

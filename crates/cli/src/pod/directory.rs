@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::job::{Job, Sizes};
-use crate::memory::{check_room, usual_budget};
+use crate::memory::{check_room, is_there, usual_budget};
 
 const FORMAT: u32 = 1;
 /// The longest path of a socket, its end included.
@@ -162,6 +162,15 @@ impl PodDir {
         self.file.resize = Some((to, usual_budget(&resized)?));
         check_room(&resized)?;
         self.save()
+    }
+
+    /// A start that was to give it other memory may have failed. If there is no memory, nothing has that
+    /// size: the pod gets what it had.
+    pub fn forget_resize(&mut self) -> Result<(), Failure> {
+        if !is_there(&self.file.memory.parse()?) {
+            self.file.resize = None;
+        }
+        Ok(())
     }
 
     /// Notes that the pod, which serves, may use so much of its data memory.

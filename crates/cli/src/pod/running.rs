@@ -12,6 +12,7 @@ use super::{Hosts, Line, PodDir, order_all};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::memory::{Found, Outlived, PodMemory};
+use crate::sizes;
 use crate::terminal::Phase;
 
 /// Hosts that work on an order answer, or say how far they are, within this time.
@@ -54,8 +55,14 @@ impl Running {
     /// Lets the pod use more of its data memory; what it may use now.
     pub fn grow(&self, bytes: u64) -> Result<Room, Failure> {
         let room = self.memory.grow(bytes)?;
-        self.hosts.dir().note_room(room.bytes)?;
-        Ok(room)
+        match self.hosts.dir().note_room(room.bytes) {
+            Ok(()) => Ok(room),
+            Err(why) => Err(Failure::Broken(format!(
+                "the pod uses {} of data memory now, but when it starts again what it had before, because \
+                 that could not be noted: {why}: make that right, and say it again",
+                sizes::show(room.bytes)
+            ))),
+        }
     }
 
     /// Starts a new pod in its directory: its tables are filled, and that is on storage.

@@ -172,6 +172,8 @@ fn memory_grows_while_clients_work() {
     drop((first, second));
     up.end();
     refused(&mut liger(&format!("grow {dir} --memory 220M")), &["nobody supervises", "liger recover"]);
+    // Nothing has that much; and it is not tried again.
+    refused(&mut liger(&format!("recover {dir} --memory 128M --max-memory 1000G")), &["no room for"]);
     for (sizes, expected) in [("", [200 << 20, 256 << 20]), (" --memory 128M", [128 << 20; 2])] {
         let up = Up::start(&format!("recover {dir}{sizes}"));
         let again = Connection::new(port);

@@ -510,10 +510,12 @@ impl<M: Method> Host<M> {
         Ownership::want(cx, &self.plan, partition, to)
     }
 
-    /// True if no partition of the pod is to go to another host, or is on its way.
-    pub fn partitions_stay<F: Fabric>(&self, cx: &Cx<F>) -> bool {
-        let calm = |partition| Ownership::load(cx, &self.plan, partition).is_none_or(Ownership::is_calm);
-        self.plan.partitions().all(calm) && !self.plan.partitions().any(|it| self.owners.is_closed(it))
+    /// Whose each partition of the pod is; none if one of them is to go to another host, or is on its way.
+    pub fn settled_owners<F: Fabric>(&self, cx: &Cx<F>) -> Option<Vec<Option<Ownership>>> {
+        let partitions = || self.plan.partitions();
+        let owners: Vec<_> = partitions().map(|it| Ownership::load(cx, &self.plan, it)).collect();
+        let is_calm = owners.iter().flatten().all(|it| it.is_calm());
+        (is_calm && !partitions().any(|it| self.owners.is_closed(it))).then_some(owners)
     }
 
     /// Asks for partitions of hosts that have more than their share, as long as this one has less: for those

@@ -58,7 +58,7 @@ impl Seen {
 /// Allocates a block and writes its first and last line.
 fn make<F: Fabric>(
     cx: &Cx<F>,
-    heap: &Heap,
+    (plan, heap): (&Plan, &Heap),
     (class, len): (BlockClass, usize),
     turn: u64,
     seen: &RefCell<Seen>,
@@ -72,7 +72,7 @@ fn make<F: Fabric>(
         _ => heap.alloc(cx, class, len).ok()?,
     };
     // The pod only grows: what may be used now is no less than what might be used when this was taken.
-    let end = heap.data_start() + heap.room(cx).bytes;
+    let end = plan.sync_end() + heap.room(cx).bytes;
     assert!(at.offset() + len as u64 <= end, "{at:?} is beyond what the pod may use, {end:#x}");
     for place in [at, at.byte(len as u64 - 16)] {
         cx.write(place, &stamp(at.offset(), turn));
@@ -114,7 +114,7 @@ fn worker<F: Fabric>(cx: &Cx<F>, plan: &Plan, heap: &Heap, seen: &RefCell<Seen>)
     let (mine, next) = (mailbox(plan, me), mailbox(plan, (me + 1) % HOSTS));
     for turn in 0..TURNS {
         if cx.load(next) == 0
-            && let Some(at) = make(cx, heap, (class_of(turn), len_of(plan, turn)), turn, seen)
+            && let Some(at) = make(cx, (plan, heap), (class_of(turn), len_of(plan, turn)), turn, seen)
             && cx.compare_exchange(next, 0, at.offset() << 8 | turn).is_err()
         {
             scribble(cx, at, len_of(plan, turn));
