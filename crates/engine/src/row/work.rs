@@ -243,8 +243,11 @@ impl Transacts for Rows {
     }
 
     fn mark_deleted<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut RowsHeld), place: RowLocation) {
-        if self.owns(place.partition) {
-            self.at_work(txn).flag_own(place, true);
+        let Spot::Own { partition, .. } = Spot::of(place) else { return };
+        let mut work = self.at_work(txn);
+        // Since the row was locked its partition may have been closed, to be given away; it may stay.
+        if self.owns(partition) || !work.cx.sabotaged("own.mark-what-is-closed") {
+            work.flag_own(place, true);
         }
     }
 
