@@ -16,7 +16,7 @@ use liger_engine::files::segment_name;
 use liger_engine::log::fragments::{Next, Unfinished};
 use liger_engine::log::record::epoch_of;
 use liger_engine::log::scan::Scanner;
-use liger_engine::recovery::directory::{Directory, read_whole};
+use liger_engine::recovery::directory::{Directory, ReadBuffer};
 use liger_engine::recovery::image::REPLICAS;
 use liger_engine::recovery::replay::{Changes, RecordAt, Replayed};
 use liger_engine::recovery::{Plan, RecoveryError, Stored};
@@ -248,9 +248,10 @@ impl Audit {
             let mut misplaced = None;
             let mut unfinished = Unfinished::<BTreeMap<PartitionId, Changes>>::default();
             let mut scanner = Scanner::new(self.plan.pod.pod, host);
+            let mut buffer = ReadBuffer::default();
             for &segment in &files.segments {
-                let bytes = read_whole(&self.cx, directory, &segment_name(segment))?;
-                scanner.segment(segment, &bytes, |record, spot| {
+                let bytes = buffer.read(&self.cx, directory, &segment_name(segment))?;
+                scanner.segment(segment, bytes, |record, spot| {
                     let at = RecordAt { host, segment: spot.segment, byte: spot.byte };
                     let (llsn, epoch) = (record.llsn(), epoch_of(record.llsn()));
                     let mut add = |to: &mut BTreeMap<PartitionId, Changes>| {

@@ -188,13 +188,25 @@ pub struct Change<'a> {
     pub partition: PartitionId,
     /// What happened.
     pub op: Op,
-    /// The row's key.
-    pub key: Key,
     /// Version that was replaced; 0: none.
     pub previous: u64,
-    /// Its pieces, the last of which says so; empty: none.
-    pieces: &'a [u8],
+    /// The row's key.
+    pub key: KeyBytes<'a>,
+    /// Its pieces.
+    pub pieces: Pieces<'a>,
 }
+
+/// A key as a record has it. Most changes that are read are of no interest, so it is made when it is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyBytes<'a> {
+    words: u8,
+    /// Highest byte first, without the zero bytes at the end of the last word.
+    bytes: &'a [u8],
+}
+
+/// The pieces of a change as its record has them, the last of which says so; empty: none.
+#[derive(Clone, Copy, Debug)]
+pub struct Pieces<'a>(&'a [u8]);
 
 /// The number at byte `at`, which is there.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -361,10 +373,52 @@ impl<'a> Record<'a> {
     }
 }
 
-impl<'a> Change<'a> {
-    /// Its pieces: offset in the row, and the bytes that are there now.
-    pub fn pieces(&self) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
-        let mut rest = self.pieces;
+impl Change<'_> {
+    /// The row's key.
+    pub fn key(&self) -> Key {
+        let mut words = [0; MAX_KEY_WORDS];
+        words.iter_mut().zip(self.key.words()).for_each(|(to, word)| *to = word);
+        Key::from_words(&words[..self.key.width()])
+    }
+}
+
+impl<'a> KeyBytes<'a> {
+    /// Width in words.
+    pub fn width(&self) -> usize {
+        self.words.into()
+    }
+
+    /// The words, most significant first.
+    pub fn words(&self) -> impl Iterator<Item = u64> + use<'a> {
+        let Self { words, bytes } = *self;
+        (0..usize::from(words)).map(move |word| {
+            let from = &bytes[bytes.len().min(8 * word)..];
+            let whole = || from.first_chunk().copied();
+            u64::from_be_bytes(whole().unwrap_or_else(|| padded(from)))
+        })
+    }
+
+    /// The bytes of the words from word `from` on, highest first, without the zero bytes at the end of the
+    /// last one.
+    pub fn bytes_from(&self, from: usize) -> &'a [u8] {
+        self.bytes.get(8 * from..).unwrap_or(&[])
+    }
+}
+
+impl<'a> Pieces<'a> {
+    /// Those of these bytes, which [`Pieces::as_bytes`] has given.
+    pub fn from_bytes(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Their bytes.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Offsets in the row, and the bytes that are there now.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
+        let mut rest = self.0;
         std::iter::from_fn(move || {
             if rest.is_empty() {
                 return None;
@@ -391,10 +445,6 @@ fn take_change(bytes: &[u8]) -> Option<(Change<'_>, &[u8])> {
     let (partition, rest) = take_number(rest)?;
     let (previous, rest) = rest.split_at_checked(previous_bytes)?;
     let (key, pieces) = rest.split_at_checked((8 * key_words + last_bytes).saturating_sub(8))?;
-    let mut words = [0; MAX_KEY_WORDS];
-    for (word, bytes) in words.iter_mut().zip(key.chunks(8)) {
-        *word = u64::from_be_bytes(padded(bytes));
-    }
     let (mut rest, mut more) = (pieces, shape & SHAPE_PIECES != 0);
     while more {
         (_, more, rest) = take_piece(rest)?;
@@ -403,9 +453,9 @@ fn take_change(bytes: &[u8]) -> Option<(Change<'_>, &[u8])> {
         table: TableId(table.try_into().ok()?),
         partition: PartitionId(partition.try_into().ok()?),
         op,
-        key: Key::from_words(&words[..key_words]),
         previous: u64::from_le_bytes(padded(previous)),
-        pieces: &pieces[..pieces.len() - rest.len()],
+        key: KeyBytes { words: key_words as u8, bytes: key },
+        pieces: Pieces(&pieces[..pieces.len() - rest.len()]),
     };
     Some((change, rest))
 }
@@ -418,7 +468,17 @@ fn padded(bytes: &[u8]) -> [u8; 8] {
 }
 
 /// The number at the start of `bytes`, and what is behind it.
+#[inline]
 fn take_number(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    // Most of them are small.
+    match *bytes {
+        [byte, ref behind @ ..] if byte & 0x80 == 0 => Some((byte.into(), behind)),
+        _ => take_large_number(bytes),
+    }
+}
+
+/// The number at the start of `bytes`, of any size, and what is behind it.
+fn take_large_number(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let mut number = 0;
     for (i, &byte) in bytes.iter().take(NUMBER_BYTES).enumerate() {
         number |= u32::from(byte & 0x7f) << (7 * i);

@@ -51,9 +51,9 @@ type LastChanges = BTreeMap<(TableId, Key), LastChange>;
 /// Adds what a record changes.
 fn note(changes: &mut LastChanges, record: &Record<'_>) {
     for change in record.changes() {
-        let pieces = change.pieces().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
+        let pieces = change.pieces.iter().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
         let last = LastChange { op: change.op, llsn: record.llsn(), pieces };
-        add(changes, (change.table, change.key), last);
+        add(changes, (change.table, change.key()), last);
     }
 }
 

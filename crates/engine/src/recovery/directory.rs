@@ -234,27 +234,44 @@ pub fn read_whole<F: Fabric>(
     directory: &Directory,
     name: &str,
 ) -> Result<Vec<u8>, RecoveryError> {
-    let missing = || RecoveryError::Missing { host: directory.host(), file: name.to_owned() };
-    read_all(cx, directory, &directory.open(cx, name)?.ok_or_else(missing)?)
+    let mut buffer = ReadBuffer::default();
+    let len = buffer.read(cx, directory, name)?.len();
+    buffer.bytes.truncate(len);
+    Ok(buffer.bytes)
 }
 
-/// All of a file that is open.
-///
-/// # Errors
-/// Whatever the storage says.
-pub fn read_all<F: Fabric>(
-    cx: &Cx<F>,
-    directory: &Directory,
-    file: &DiskFile,
-) -> Result<Vec<u8>, RecoveryError> {
-    let mut bytes = Vec::new();
-    loop {
-        let from = bytes.len();
-        bytes.resize(from + READ_BYTES, 0);
-        let there = directory.read(cx, file, from as u64, &mut bytes[from..])?;
-        bytes.truncate(from + there);
-        if there < READ_BYTES {
-            return Ok(bytes);
+/// Memory that files are read into, one after the other: memory that is new each time costs more than what
+/// is read.
+#[derive(Debug, Default)]
+pub struct ReadBuffer {
+    /// As long as the longest one so far.
+    bytes: Vec<u8>,
+}
+
+impl ReadBuffer {
+    /// All of a file.
+    ///
+    /// # Errors
+    /// If it is missing, or whatever the storage says.
+    pub fn read<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        directory: &Directory,
+        name: &str,
+    ) -> Result<&[u8], RecoveryError> {
+        let missing = || RecoveryError::Missing { host: directory.host(), file: name.to_owned() };
+        let file = directory.open(cx, name)?.ok_or_else(missing)?;
+        let mut len = 0;
+        loop {
+            let end = len + READ_BYTES;
+            if self.bytes.len() < end {
+                self.bytes.resize(end, 0);
+            }
+            let there = directory.read(cx, &file, len as u64, &mut self.bytes[len..end])?;
+            len += there;
+            if there < READ_BYTES {
+                return Ok(&self.bytes[..len]);
+            }
         }
     }
 }

@@ -22,7 +22,6 @@ use super::replay::{Changes, RecoveredRow};
 use super::sources::Sources;
 use super::stored::Stored;
 use crate::files::segment_name;
-use crate::log::record::Change;
 use crate::log::scan::End;
 use crate::protocol::replicas::ReplicasToBe;
 
@@ -140,7 +139,7 @@ impl<'p, R: RestoresRows> Loading<'p, R> {
         directories: &[Directory],
         log: usize,
     ) -> Result<(), RecoveryError> {
-        let wanted = |change: &Change<'_>| self.host.owner(change.partition) == self.host.id();
+        let wanted = |partition| self.host.owner(partition) == self.host.id();
         let (scan, sorted) =
             self.sources(directories).read_log(cx, log, wanted, || _ = self.host.attend(cx))?;
         self.bytes.fetch_add(scan.bytes, Ordering::Relaxed);
@@ -159,7 +158,7 @@ impl<'p, R: RestoresRows> Loading<'p, R> {
             return Err(RecoveryError::damaged(at, why));
         }
         let mut all = self.changes.lock(cx);
-        for (partition, changes) in sorted {
+        for (partition, changes) in sorted.into_partitions() {
             all.entry(partition).or_default().append(changes);
         }
         Ok(())

@@ -9,7 +9,7 @@
 
 use liger_fabric::{Cx, Fabric, HostId};
 
-use super::directory::{Directory, are_in_order, read_whole};
+use super::directory::{Directory, ReadBuffer, are_in_order, read_whole};
 use super::error::{FileByte, RecoveryError};
 use super::manifest::{FIRST_SEGMENT, HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 use super::{HostFiles, Identity, Plan, check_same};
@@ -170,10 +170,11 @@ pub(crate) fn show_records<F: Fabric>(
     let mut numbers: Vec<u32> = directory.names(cx)?.iter().filter_map(|n| segment_number(n)).collect();
     numbers.sort_unstable();
     let mut scanner = Scanner::new(pod, directory.host());
+    let mut buffer = ReadBuffer::default();
     for number in numbers {
         turn();
-        let bytes = read_whole(cx, directory, &segment_name(number))?;
-        scanner.segment(number, &bytes, |record, _| show(record));
+        let bytes = buffer.read(cx, directory, &segment_name(number))?;
+        scanner.segment(number, bytes, |record, _| show(record));
     }
     match scanner.finish().end {
         End::Damaged { at, why } => {
@@ -239,9 +240,10 @@ impl HostReading {
         along: &mut impl ReadsAlong,
     ) -> Result<(), RecoveryError> {
         let fresh = self.fresh(cx, directory)?;
+        let mut buffer = ReadBuffer::default();
         for &number in &fresh {
             along.turn();
-            self.take(cx, directory, number, along)?;
+            self.take(cx, directory, (number, &mut buffer), along)?;
         }
         self.segments.extend(fresh);
         assert!(self.segments.is_sorted_by(|a, b| a < b), "each segment once: {:?}", self.segments);
@@ -260,16 +262,16 @@ impl HostReading {
         &mut self,
         cx: &Cx<F>,
         directory: &Directory,
-        number: u32,
+        (number, buffer): (u32, &mut ReadBuffer),
         along: &mut impl ReadsAlong,
     ) -> Result<(), RecoveryError> {
         let (before, looks_again) = (self.scanner.clone(), !cx.sabotaged("reading.read-again"));
         let (mut damaged, mut shown) = (None, 0);
         loop {
             self.scanner = before.clone();
-            let bytes = read_whole(cx, directory, &segment_name(number))?;
+            let bytes = buffer.read(cx, directory, &segment_name(number))?;
             let mut records = 0;
-            self.scanner.segment(number, &bytes, |record, at| {
+            self.scanner.segment(number, bytes, |record, at| {
                 records += 1;
                 if records > shown {
                     along.record(directory.host(), record, at);

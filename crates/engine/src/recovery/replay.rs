@@ -19,7 +19,7 @@ use liger_pod::plan::PartitionId;
 use super::error::{BrokenChain, FileByte, RecoveryError};
 use super::image_file::ImageRow;
 use crate::catalog::{Catalog, Kind, Relation};
-use crate::log::record::{Change, Op, u16_at};
+use crate::log::record::{Change, Op, Pieces, u32_at, u64_at};
 use crate::tables::key::{Key, MAX_KEY_WORDS};
 use crate::txn::TableId;
 
@@ -50,10 +50,9 @@ struct Pending {
     /// The key's first words.
     head: [u64; HEAD_WORDS],
     version: u64,
-    previous: u64,
-    at: RecordAt,
-    /// The rest of its key, and its pieces, in the arena.
+    /// Where in the arena the rest of it is.
     from: usize,
+    /// Bytes of its pieces.
     bytes: u32,
     table: TableId,
     op: Op,
@@ -64,28 +63,33 @@ struct Pending {
 #[derive(Debug, Default)]
 pub struct Changes {
     list: Vec<Pending>,
-    /// Of each: the words of its key behind the first ones; then pieces: offset u16, bytes u16, the bytes.
+    /// Of each: the words of its key behind the first ones, highest byte first; the version before it u64;
+    /// its place: segment u32, byte u64, host u8; its pieces, as records have them.
     arena: Vec<u8>,
 }
+
+/// Bytes of a version and a place.
+const PLACE_BYTES: usize = 8 + 4 + 8 + 1;
 
 impl Changes {
     /// Adds a change of a record of version `version` that starts at `at`.
     pub fn push(&mut self, change: &Change<'_>, version: u64, at: RecordAt) {
-        let from = self.arena.len();
-        let (words, mut head) = (change.key.words(), [0; HEAD_WORDS]);
-        let at_hand = words.len().min(HEAD_WORDS);
-        head[..at_hand].copy_from_slice(&words[..at_hand]);
-        words[at_hand..].iter().for_each(|word| self.arena.extend_from_slice(&word.to_be_bytes()));
-        for (offset, bytes) in change.pieces() {
-            debug_assert!(bytes.len() <= u16::MAX.into(), "checked when its record was parsed");
-            self.arena.extend_from_slice(&offset.to_le_bytes());
-            self.arena.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
-            self.arena.extend_from_slice(bytes);
-        }
-        let Change { table, op, previous, .. } = *change;
-        debug_assert!(self.arena.len() - from <= u32::MAX as usize, "a change is a part of a record");
-        let (bytes, key_words) = ((self.arena.len() - from) as u32, words.len() as u8);
-        self.list.push(Pending { head, version, previous, at, from, bytes, table, op, key_words });
+        let (from, mut head) = (self.arena.len(), [0; HEAD_WORDS]);
+        head.iter_mut().zip(change.key.words()).for_each(|(to, word)| *to = word);
+        let key_words = change.key.width();
+        self.arena.extend_from_slice(change.key.bytes_from(HEAD_WORDS));
+        self.arena.resize(from + 8 * key_words.saturating_sub(HEAD_WORDS), 0);
+        let mut place = [0; PLACE_BYTES];
+        place[..8].copy_from_slice(&change.previous.to_le_bytes());
+        place[8..12].copy_from_slice(&at.segment.to_le_bytes());
+        place[12..20].copy_from_slice(&at.byte.to_le_bytes());
+        place[20] = at.host.0;
+        self.arena.extend_from_slice(&place);
+        let (pieces, Change { table, op, .. }) = (change.pieces.as_bytes(), *change);
+        self.arena.extend_from_slice(pieces);
+        debug_assert!(pieces.len() <= u32::MAX as usize, "a change is a part of a record");
+        let (bytes, key_words) = (pieces.len() as u32, key_words as u8);
+        self.list.push(Pending { head, version, from, bytes, table, op, key_words });
     }
 
     /// Gives a version to changes of fragments, which have none.
@@ -122,10 +126,13 @@ impl Changes {
 
     /// Puts them in the order of tables, keys and versions.
     pub fn sort(&mut self) {
-        let arena = &self.arena;
-        self.list.sort_unstable_by(|a, b| {
-            let place = |p: &Pending| (p.version, p.at.host.0, p.at.segment, p.at.byte);
-            by_key(arena, a, b).then_with(|| place(a).cmp(&place(b)))
+        let Self { list, arena } = self;
+        let place = |change: &Pending| {
+            let RecordAt { host, segment, byte } = place_of(arena, change).1;
+            (host.0, segment, byte)
+        };
+        list.sort_unstable_by(|a, b| {
+            by_key(arena, a, b).then_with(|| a.version.cmp(&b.version)).then_with(|| place(a).cmp(&place(b)))
         });
     }
 
@@ -143,13 +150,14 @@ impl Changes {
     }
 
     /// Checks that each change is of a row that partition `partition`, by its number and the number of all
-    /// partitions, may have.
+    /// partitions, may have. They are sorted.
     ///
     /// # Errors
     /// The first one that is not.
     pub fn check(&self, catalog: &Catalog, partition: (PartitionId, u16)) -> Result<(), RecoveryError> {
         let row = OneRow { catalog, partition, changes: self };
-        self.list.iter().try_for_each(|change| row.relation(change).map(drop))
+        let rows = self.list.chunk_by(|a, b| by_key(&self.arena, a, b).is_eq());
+        rows.map(|changes| &changes[0]).try_for_each(|change| row.relation(change).map(drop))
     }
 
     fn key(&self, change: &Pending) -> Key {
@@ -162,15 +170,27 @@ impl Changes {
     }
 
     fn pieces(&self, change: &Pending) -> impl Iterator<Item = (usize, &[u8])> {
-        let all = &self.arena[change.from..change.from + change.bytes as usize];
-        let mut rest = &all[rest_of_key(&self.arena, change).len()..];
-        std::iter::from_fn(move || {
-            let (head, behind) = rest.split_at_checked(4)?;
-            let (bytes, behind) = behind.split_at(usize::from(u16_at(head, 2)));
-            rest = behind;
-            Some((usize::from(u16_at(head, 0)), bytes))
-        })
+        let from = change.from + rest_of_key(&self.arena, change).len() + PLACE_BYTES;
+        let pieces = Pieces::from_bytes(&self.arena[from..from + change.bytes as usize]);
+        pieces.iter().map(|(offset, bytes)| (offset.into(), bytes))
     }
+
+    /// The version before a change.
+    fn previous(&self, change: &Pending) -> u64 {
+        place_of(&self.arena, change).0
+    }
+
+    /// Where the record of a change starts.
+    fn place(&self, change: &Pending) -> RecordAt {
+        place_of(&self.arena, change).1
+    }
+}
+
+/// The version before a change, and where its record starts.
+fn place_of(arena: &[u8], change: &Pending) -> (u64, RecordAt) {
+    let place = &arena[change.from + rest_of_key(arena, change).len()..][..PLACE_BYTES];
+    let (host, segment, byte) = (HostId(place[20]), u32_at(place, 8), u64_at(place, 12));
+    (u64_at(place, 0), RecordAt { host, segment, byte })
 }
 
 /// The bytes of a key's words that are in the arena.
@@ -179,11 +199,15 @@ fn rest_of_key<'a>(arena: &'a [u8], change: &Pending) -> &'a [u8] {
 }
 
 /// The order of tables and keys.
+#[inline]
 fn by_key(arena: &[u8], a: &Pending, b: &Pending) -> Ordering {
-    let at_hand = |p: &Pending| (p.table, p.head);
     // Missing words are zeros to the order of keys, and the bytes of zeros come before all others.
-    let rest = || rest_of_key(arena, a).cmp(rest_of_key(arena, b)).then(a.key_words.cmp(&b.key_words));
-    at_hand(a).cmp(&at_hand(b)).then_with(rest)
+    let rest = || match usize::from(a.key_words.max(b.key_words)) {
+        ..=HEAD_WORDS => Ordering::Equal,
+        _ => rest_of_key(arena, a).cmp(rest_of_key(arena, b)),
+    };
+    let at_hand = |p: &Pending| (p.table, p.head[0], p.head[1]);
+    at_hand(a).cmp(&at_hand(b)).then_with(rest).then(a.key_words.cmp(&b.key_words))
 }
 
 /// What a replay did.
@@ -332,12 +356,16 @@ impl OneRow<'_> {
     /// Checks that a change replaces what is there.
     fn check_previous(&self, change: &Pending, state: State) -> Result<(), RecoveryError> {
         match (change.op, state) {
-            (Op::Insert, State::NotInImage | State::Absent) if change.previous == 0 => Ok(()),
+            (Op::Insert, State::NotInImage | State::Absent) if self.changes.previous(change) == 0 => Ok(()),
             (Op::Insert, State::NotInImage | State::Absent) => {
                 Err(self.broken(change, "an insert replaces nothing"))
             }
             (Op::Update | Op::Delete, State::NotInImage) => Ok(()),
-            (Op::Update | Op::Delete, State::Here(v) | State::Leaving(v)) if v == change.previous => Ok(()),
+            (Op::Update | Op::Delete, State::Here(v) | State::Leaving(v))
+                if v == self.changes.previous(change) =>
+            {
+                Ok(())
+            }
             (_, State::Here(v) | State::Leaving(v)) => {
                 Err(self.broken(change, format!("version {v:#x} is there")))
             }
@@ -405,12 +433,12 @@ impl OneRow<'_> {
 
     fn broken(&self, change: &Pending, why: impl Into<String>) -> RecoveryError {
         RecoveryError::Chain(Box::new(BrokenChain {
-            at: change.at.file_byte(),
+            at: self.changes.place(change).file_byte(),
             table: change.table,
             partition: self.partition.0,
             key: self.changes.key(change),
             version: change.version,
-            previous: change.previous,
+            previous: self.changes.previous(change),
             why: why.into(),
         }))
     }

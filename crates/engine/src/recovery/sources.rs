@@ -1,12 +1,10 @@
 //! What partitions are made from, as a plan has found it: which image, and the changes behind it in the logs
 //! of all hosts.
 
-use std::collections::BTreeMap;
-
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::plan::PartitionId;
 
-use super::directory::{Directory, read_whole};
+use super::directory::{Directory, ReadBuffer};
 use super::error::RecoveryError;
 use super::image::REPLICAS;
 use super::manifest::PodManifest;
@@ -16,7 +14,7 @@ use super::{HostFiles, Plan};
 use crate::catalog::Catalog;
 use crate::files::{image_name, segment_name};
 use crate::log::fragments::{Next, Unfinished};
-use crate::log::record::{Change, Record, epoch_of};
+use crate::log::record::{Record, epoch_of};
 use crate::log::scan::{Scan, Scanner};
 use crate::log::segment::LogPosition;
 
@@ -29,15 +27,39 @@ pub(super) const SABOTAGE_STEPS: &[&str] = &[
 ];
 
 /// Changes, by partition.
-pub(super) type Sorted = BTreeMap<PartitionId, Changes>;
+#[derive(Debug, Default)]
+pub(super) struct Sorted(Vec<Changes>);
+
+impl Sorted {
+    /// Those of a partition.
+    fn of(&mut self, partition: PartitionId) -> &mut Changes {
+        let index = partition.index();
+        if index >= self.0.len() {
+            self.0.resize_with(index + 1, Changes::default);
+        }
+        &mut self.0[index]
+    }
+
+    /// Takes those of a partition.
+    pub fn take(&mut self, partition: PartitionId) -> Changes {
+        self.0.get_mut(partition.index()).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The partitions that have some, and these.
+    pub fn into_partitions(self) -> impl Iterator<Item = (PartitionId, Changes)> {
+        let all = (0..).map(PartitionId).zip(self.0);
+        all.filter(|(_, changes)| !changes.is_empty())
+    }
+}
 
 /// Takes the records of logs, host by host, and sorts the changes that count and are wanted into partitions.
-pub(super) struct Sorting<W> {
+pub(super) struct Sorting {
     pod: PodManifest,
     durable_epoch: u64,
     /// By partition: the least epoch that has to be applied to its image.
     begins: Vec<u64>,
-    wanted: W,
+    /// By partition: true if its changes are.
+    wanted: Vec<bool>,
     /// Of the host whose log is being read.
     unfinished: (HostId, Unfinished<Sorted>),
     sorted: Sorted,
@@ -45,17 +67,19 @@ pub(super) struct Sorting<W> {
     misplaced: Result<(), RecoveryError>,
 }
 
-impl<W: Fn(&Change<'_>) -> bool> Sorting<W> {
+impl Sorting {
     /// Of the logs of a pod with so many partitions, of which this plan says what counts.
-    pub fn new(plan: &Plan, partitions: u16, wanted: W) -> Self {
-        let begins = (0..partitions).map(|number| plan.begin_of(PartitionId(number))).collect();
+    pub fn new(plan: &Plan, partitions: u16, wanted: impl Fn(PartitionId) -> bool) -> Self {
+        let all = || (0..partitions).map(PartitionId);
+        let begins = all().map(|partition| plan.begin_of(partition)).collect();
+        let wanted = all().map(wanted).collect();
         Self {
             pod: plan.pod.clone(),
             durable_epoch: plan.durable_epoch,
             begins,
             wanted,
             unfinished: (HostId(0), Unfinished::default()),
-            sorted: Sorted::new(),
+            sorted: Sorted::default(),
             misplaced: Ok(()),
         }
     }
@@ -123,10 +147,10 @@ impl<W: Fn(&Change<'_>) -> bool> Sorting<W> {
 
     /// Adds the changes of fragments whose last record has this version.
     fn end<F: Fabric>(&self, cx: &Cx<F>, llsn: u64, kept: Sorted, sorted: &mut Sorted) {
-        for (partition, mut changes) in kept {
+        for (partition, mut changes) in kept.into_partitions() {
             changes.set_version(llsn);
             if epoch_of(llsn) >= self.begins[partition.index()] || cx.sabotaged("recovery.heed-images") {
-                sorted.entry(partition).or_default().append(changes);
+                sorted.of(partition).append(changes);
             }
         }
     }
@@ -141,8 +165,8 @@ impl<W: Fn(&Change<'_>) -> bool> Sorting<W> {
                 let why = format!("a record changes partition {}, which does not exist", change.partition);
                 return Err(RecoveryError::damaged(at.file_byte(), why));
             };
-            if (llsn == 0 || epoch >= *begin) && (self.wanted)(&change) {
-                sorted.entry(change.partition).or_default().push(&change, llsn, at);
+            if self.wanted[change.partition.index()] && (llsn == 0 || epoch >= *begin) {
+                sorted.of(change.partition).push(&change, llsn, at);
             }
         }
         Ok(())
@@ -167,7 +191,7 @@ impl Sources<'_> {
         &self,
         cx: &Cx<F>,
         log: usize,
-        wanted: impl Fn(&Change<'_>) -> bool,
+        wanted: impl Fn(PartitionId) -> bool,
         mut turn: impl FnMut(),
     ) -> Result<(Scan, Sorted), RecoveryError> {
         let (files, directory) = (&self.plan.hosts[log], &self.directories[log]);
@@ -175,10 +199,11 @@ impl Sources<'_> {
         assert_eq!(host, directory.host(), "a host's files are in its own directory");
         let mut sorting = Sorting::new(self.plan, self.partitions, wanted);
         let mut scanner = Scanner::new(files.manifest.pod, host);
+        let mut buffer = ReadBuffer::default();
         for &segment in &files.segments {
             turn();
-            let bytes = read_whole(cx, directory, &segment_name(segment))?;
-            scanner.segment(segment, &bytes, |record, at| sorting.take(cx, host, record, at));
+            let bytes = buffer.read(cx, directory, &segment_name(segment))?;
+            scanner.segment(segment, bytes, |record, at| sorting.take(cx, host, record, at));
         }
         Ok((scanner.finish(), sorting.finish()?))
     }

@@ -22,7 +22,7 @@ use super::replay::Changes;
 use super::sources::{Sorted, Sorting, Sources};
 use super::{Identity, Plan};
 use crate::instance::events::TakeoverStep;
-use crate::log::record::{Change, Record};
+use crate::log::record::Record;
 use crate::log::segment::LogPosition;
 
 /// Fills a host's copies of replicated tables from the newest image of them, while the pod goes on. Returns
@@ -69,20 +69,19 @@ fn anew<Turn: FnMut(), T>(
 const TURN_BYTES: u64 = 1 << 20;
 
 /// Sorts the changes of logs while they are read and checked, and gives others their turns.
-struct Along<'a, F: Fabric, B, W, T> {
+struct Along<'a, F: Fabric, B, T> {
     cx: &'a Cx<F>,
     turn: &'a mut T,
     /// Begins to sort what a plan says that counts.
     begin: B,
-    sorting: Option<Sorting<W>>,
+    sorting: Option<Sorting>,
     turned_at: LogPosition,
 }
 
-impl<F, B, W, T> ReadsAlong for Along<'_, F, B, W, T>
+impl<F, B, T> ReadsAlong for Along<'_, F, B, T>
 where
     F: Fabric,
-    B: FnMut(&Plan) -> Sorting<W>,
-    W: Fn(&Change<'_>) -> bool,
+    B: FnMut(&Plan) -> Sorting,
     T: FnMut(),
 {
     fn begins(&mut self, plan: &Plan) {
@@ -127,14 +126,17 @@ impl<R: RestoresRows> Rebuilding<'_, R> {
         let (plan, mut changes) = anew(&mut turn, |turn| self.read(cx, &directories, turn))?;
         let sources = self.sources(&plan, &directories);
         for &partition in self.partitions {
-            let changes = changes.remove(&partition).unwrap_or_default();
+            let changes = changes.take(partition);
             let stored = sources.open(cx, partition, self.host.home(partition), changes)?;
             bytes += stored.image_bytes();
             self.host.mark_unrestored(cx, partition, &Arc::new(stored));
             turn();
         }
         (self.reaches)(TakeoverStep::ImagesOpened { partitions: self.partitions.len(), bytes });
-        assert!(changes.is_empty(), "changes were read of partitions that are rebuilt, and of no other");
+        assert!(
+            changes.into_partitions().next().is_none(),
+            "changes were read of partitions that are rebuilt, and of no other"
+        );
         Ok(bytes)
     }
 
@@ -144,7 +146,7 @@ impl<R: RestoresRows> Rebuilding<'_, R> {
         directories: &[Directory],
         turn: &mut impl FnMut(),
     ) -> Result<(Plan, Sorted), RecoveryError> {
-        let wanted = |change: &Change<'_>| self.partitions.contains(&change.partition);
+        let wanted = |partition: PartitionId| self.partitions.contains(&partition);
         let begin = |plan: &Plan| Sorting::new(plan, self.host.partition_count(), wanted);
         let mut along = Along { cx, turn, begin, sorting: None, turned_at: LogPosition::default() };
         let plan = Plan::of_living(cx, directories, self.identity, self.upto, &mut along)?;

@@ -324,7 +324,7 @@ fn a_lost_or_doubled_record_is_found_and_named() {
         let run = history(&mut dice, 30, Model::new());
         let gone = dice.below(30) as usize;
         let of = |c: &Commit| -> Vec<Key> {
-            Record::parse(&c.record).expect("whole").changes().map(|change| change.key).collect()
+            Record::parse(&c.record).expect("whole").changes().map(|change| change.key()).collect()
         };
         let mine = of(&run[gone]);
         // A later record of the same row knows what it replaced, unless it began the row anew.
@@ -332,7 +332,7 @@ fn a_lost_or_doubled_record_is_found_and_named() {
             .iter()
             .filter_map(|c| {
                 let record = Record::parse(&c.record).expect("whole");
-                record.changes().find(|change| mine.contains(&change.key)).map(|change| change.op)
+                record.changes().find(|change| mine.contains(&change.key())).map(|change| change.op)
             })
             .collect();
         let without = collect(run.iter().enumerate().filter(|(i, _)| *i != gone));

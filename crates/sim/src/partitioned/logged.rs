@@ -125,10 +125,10 @@ fn read_all(pod: &PartPod) -> Result<(Committed, Prepared), String> {
 
 fn changes(record: &Record<'_>) -> Vec<Logged> {
     let logged = |change: liger_engine::log::record::Change<'_>| Logged {
-        key: HistoryKey::new(change.table.0, change.key.words()),
+        key: HistoryKey::new(change.table.0, change.key().words()),
         op: change.op,
         previous: change.previous,
-        pieces: change.pieces().map(|(at, bytes)| (at, bytes.to_vec())).collect(),
+        pieces: change.pieces.iter().map(|(at, bytes)| (at, bytes.to_vec())).collect(),
     };
     record.changes().map(logged).collect()
 }

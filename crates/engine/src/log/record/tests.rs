@@ -29,16 +29,16 @@ fn what_was_written_is_read() {
     assert_eq!((record.len(), record.position(), record.origin()), (bytes.len(), 4096, ORIGIN));
     assert_eq!((epoch_of(record.llsn()), record.llsn()), (11, first_of(11) + 5));
     let changes: Vec<_> = record.changes().collect();
-    let seen: Vec<_> = changes.iter().map(|c| (c.table, c.partition, c.op, c.key, c.previous)).collect();
+    let seen: Vec<_> = changes.iter().map(|c| (c.table, c.partition, c.op, c.key(), c.previous)).collect();
     let expected = [
         (TableId(1), PartitionId(2), Op::Insert, key(&[5, 6]), 0),
         (TableId(1), PartitionId(2), Op::Update, key(&[5, 7]), 0x99),
         (TableId(4), PartitionId(0), Op::Delete, key(&[8]), 0x42),
     ];
     assert_eq!(seen, expected);
-    assert_eq!(changes[0].pieces().collect::<Vec<_>>(), [(0, &b"a whole row"[..])]);
-    assert_eq!(changes[1].pieces().collect::<Vec<_>>(), [(4, &[1, 2, 3, 4][..]), (16, &[9; 8][..])]);
-    assert_eq!(changes[2].pieces().count(), 0);
+    assert_eq!(changes[0].pieces.iter().collect::<Vec<_>>(), [(0, &b"a whole row"[..])]);
+    assert_eq!(changes[1].pieces.iter().collect::<Vec<_>>(), [(4, &[1, 2, 3, 4][..]), (16, &[9; 8][..])]);
+    assert_eq!(changes[2].pieces.iter().count(), 0);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_row_is_written_without_the_zeros_at_its_end() {
             let bytes = writer.finish(first_of(1), 0, ORIGIN).to_vec();
             let record = Record::parse(&bytes).expect("it is whole");
             let change = record.changes().next().expect("there is one");
-            assert_eq!(change.pieces().collect::<Vec<_>>(), [(0, &row[..used])], "{used} of {len}");
+            assert_eq!(change.pieces.iter().collect::<Vec<_>>(), [(0, &row[..used])], "{used} of {len}");
         }
     }
 }
@@ -85,7 +85,7 @@ fn a_branch_says_whose_it_is() {
         let bytes = writer.finish(first_of(9), 0, ORIGIN).to_vec();
         let record = Record::parse(&bytes).unwrap();
         assert_eq!((record.branch(), record.changes().count()), (Some(head), 1));
-        assert_eq!(record.changes().next().unwrap().pieces().collect::<Vec<_>>(), [(4, &b"new"[..])]);
+        assert_eq!(record.changes().next().unwrap().pieces.iter().collect::<Vec<_>>(), [(4, &b"new"[..])]);
         for bit in 0..8 * bytes.len() {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -121,7 +121,7 @@ fn a_long_record_is_padded_to_its_unit() {
     let bytes = writer.finish(1, 0, ORIGIN).to_vec();
     let record = Record::parse(&bytes).unwrap();
     assert_eq!((record.len(), record.changes().count()), (bytes.len(), most as usize));
-    assert_eq!(record.changes().last().unwrap().key, key(&[most - 1]));
+    assert_eq!(record.changes().last().unwrap().key(), key(&[most - 1]));
     let mut damaged = bytes;
     *damaged.last_mut().unwrap() ^= 1;
     assert!(Record::parse(&damaged).is_err(), "padding counts");
