@@ -5,6 +5,8 @@
 //! schemas, because a catalog that holds these schemas and nothing else numbers them in their order.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 use liger_engine::{Catalog, NewRow, TableId, TableSchema};
 
@@ -14,12 +16,36 @@ use crate::snapshot::{Acknowledged, Snapshot};
 /// Which of its host's workers one is, and what its host has.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerInfo<'a> {
-    /// The partitions of its host, ascending.
+    /// The partitions of its host when it begins, ascending.
     pub partitions: &'a [u16],
+    /// Those that the host owns later; `None`: the same.
+    pub owned: Option<&'a Owned>,
     /// Its number among the host's workers.
     pub worker: usize,
     /// Workers of each host.
     pub workers: usize,
+}
+
+/// The partitions that a host owns whenever somebody asks, ascending.
+#[derive(Clone)]
+pub struct Owned(Arc<dyn Fn() -> Vec<u16> + Send + Sync>);
+
+impl Owned {
+    /// As `look` says.
+    pub fn new(look: impl Fn() -> Vec<u16> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(look))
+    }
+
+    /// Now.
+    pub fn now(&self) -> Vec<u16> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Owned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Owned").field(&self.now()).finish()
+    }
 }
 
 /// What rows take in shared memory when all are shared that other hosts may touch.

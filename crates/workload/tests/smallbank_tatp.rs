@@ -13,7 +13,7 @@ use liger_workload::tatp::Tatp;
 use liger_workload::tatp::schema::{self, call_forwarding, subscriber};
 
 fn run<B: Benchmark>(benchmark: &B, memory: &mut Memory, transactions: u64) -> WorkerStats {
-    let place = WorkerInfo { partitions: &[1], worker: 0, workers: 1 };
+    let place = WorkerInfo { partitions: &[1], owned: None, worker: 0, workers: 1 };
     let config = RunConfig::new(Length::Transactions { warm_up: 0, measured: transactions });
     let stats = run_worker(&cx(5), memory, &benchmark.worker(place), &config);
     assert_eq!(stats.stopped, Vec::<String>::new());

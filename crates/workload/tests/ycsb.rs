@@ -16,7 +16,7 @@ fn small(mode: Mode, read_percent: u32, cross_percent: u32) -> Ycsb {
 }
 
 fn run(ycsb: &Ycsb, memory: &mut Memory, transactions: u64, run: u16) -> WorkerStats {
-    let place = WorkerInfo { partitions: &[1], worker: 2, workers: 3 };
+    let place = WorkerInfo { partitions: &[1], owned: None, worker: 2, workers: 3 };
     let length = Length::Transactions { warm_up: 0, measured: transactions };
     let config = RunConfig { run, ..RunConfig::new(length) };
     let stats = run_worker(&cx(5), memory, &ycsb.worker(place), &config);

@@ -15,7 +15,8 @@ use liger_engine::protocol::HostEngine;
 use liger_engine::{Session, TableId, TxnError};
 use liger_fabric::native::HostMemory;
 use liger_fabric::{Cx, Fabric, HostId, WorkerId};
-use liger_workload::benchmark::{Benchmark, WorkerInfo};
+use liger_pod::plan::PartitionId;
+use liger_workload::benchmark::{Benchmark, Owned, WorkerInfo};
 use liger_workload::driver::{Length, RunConfig, Watch, Workload, run_worker};
 use liger_workload::{EngineFigures, WorkerStats};
 
@@ -120,11 +121,15 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
     /// Runs the workload, all workers of the pod from one moment on.
     pub(super) fn run<B: Benchmark>(&mut self, benchmark: &B, seconds: f64) -> (WorkerStats, EngineFigures) {
         let (own, job, host) = (self.partitions(), self.job, self.group.shared_engine());
+        let owned = {
+            let (host, count) = (Arc::clone(&host), host.partition_count());
+            Owned::new(move || (0..count).filter(|p| host.fills(PartitionId(*p))).collect())
+        };
         let watch = job.watched.then(|| Arc::new(Watch::new(B::Worker::EFFECTS)));
         let _reporter = watch.clone().map(Reporter::start);
         let start = self.group.pod().plan().counter(START_COUNTER);
         let ran = self.group.run(job.workers, |cx, session| {
-            let worker = benchmark.worker(place_of(job, &own, cx.worker()));
+            let worker = benchmark.worker(place_of(job, (&own, Some(&owned)), cx.worker()));
             cx.fetch_add(start, 1);
             while cx.load(start) < job.all_workers() {
                 host.attend(cx);
@@ -147,7 +152,7 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
         let (own, job) = (self.partitions(), self.job);
         let length = Length::Transactions { warm_up: 0, measured: 1 };
         let ran = self.group.run(job.workers, |cx, session| {
-            let worker = benchmark.worker(place_of(job, &own, cx.worker()));
+            let worker = benchmark.worker(place_of(job, (&own, None), cx.worker()));
             run_worker(cx, session, &worker, &RunConfig { length, ..config_of(job, None) });
         });
         // A panic has ended the process.
@@ -205,8 +210,12 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
 }
 
 /// Which of its host's workers it is, and what the host has.
-fn place_of<'a>(job: &Job, partitions: &'a [u16], worker: WorkerId) -> WorkerInfo<'a> {
-    WorkerInfo { partitions, worker: worker.0.into(), workers: job.workers.into() }
+fn place_of<'a>(
+    job: &Job,
+    (partitions, owned): (&'a [u16], Option<&'a Owned>),
+    worker: WorkerId,
+) -> WorkerInfo<'a> {
+    WorkerInfo { partitions, owned, worker: worker.0.into(), workers: job.workers.into() }
 }
 
 /// How a worker runs first in the pod's present generation.

@@ -342,7 +342,7 @@ impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
             let partitions = self.run.partitions_of(host);
             for worker in 0..workers {
                 let (index, workers) = (worker.into(), workers.into());
-                let place = WorkerInfo { partitions: &partitions, worker: index, workers };
+                let place = WorkerInfo { partitions: &partitions, owned: None, worker: index, workers };
                 let workload = self.run.benchmark.worker(place);
                 let engine = Rc::clone(&self.pod.hosts()[usize::from(host)]);
                 let (stage, config) = (Rc::clone(&stage), config.clone());

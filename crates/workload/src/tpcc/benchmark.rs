@@ -12,7 +12,7 @@ use crate::tpcc::generate::Homes;
 use crate::tpcc::input::{Mix, Remote};
 use crate::tpcc::load::Loader;
 use crate::tpcc::schema::{Tables, schemas};
-use crate::tpcc::workload::TpccWorker;
+use crate::tpcc::workload::{Follows, TpccWorker, warehouse_of};
 use crate::tpcc::{DISTRICTS, Scale};
 
 /// Date of the initial rows: 2026-01-01.
@@ -44,7 +44,7 @@ impl Tpcc {
     }
 
     fn warehouse_of(&self, partition: u16) -> i16 {
-        if partition == 0 { self.scale.warehouses } else { partition as i16 }
+        warehouse_of(partition, self.scale.warehouses)
     }
 
     fn customers(&self) -> u64 {
@@ -117,7 +117,9 @@ impl Benchmark for Tpcc {
         own.sort_unstable();
         let homes = self.homes.pick(&own, info.worker, info.workers);
         let Self { scale, seed: database_seed, mix, remote, .. } = *self;
-        TpccWorker { tables: self.tables(), scale, database_seed, mix, remote, homes }
+        let owned = info.owned.filter(|_| self.homes == Homes::Owned).cloned();
+        let follows = owned.map(|owned| Follows { owned, worker: info.worker, workers: info.workers });
+        TpccWorker { tables: self.tables(), scale, database_seed, mix, remote, homes, follows }
     }
 
     fn check(&self, snapshot: &dyn Snapshot, told: Acknowledged<'_>) -> Verdict {

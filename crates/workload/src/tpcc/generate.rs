@@ -47,6 +47,15 @@ impl Generator {
         Self { scale, mix, remote, homes, nurand: NuRand::run(database_seed), rng, deck: Vec::new() }
     }
 
+    /// Home warehouses of later inputs.
+    ///
+    /// # Panics
+    /// When `homes` is empty.
+    pub fn move_to(&mut self, homes: Vec<i16>) {
+        assert!(!homes.is_empty(), "a worker needs at least one home warehouse");
+        self.homes = homes;
+    }
+
     /// The next transaction; `now_us` becomes its date.
     pub fn next(&mut self, now_us: i64) -> Input {
         if self.deck.is_empty() {
@@ -154,6 +163,9 @@ pub enum Homes {
     Own,
     /// A random one of the host's warehouses for every transaction, as the artifact of Tigon does.
     AnyLocal,
+    /// Its own share of those whose partitions the host owns at the time: terminals go where their warehouse
+    /// is. Where partitions do not move, as [`Homes::Own`].
+    Owned,
 }
 
 impl Homes {
@@ -162,11 +174,12 @@ impl Homes {
         match self {
             Homes::Own => "own",
             Homes::AnyLocal => "any_local",
+            Homes::Owned => "owned",
         }
     }
 
     /// The home warehouses of worker `worker` of `workers`, on a host that holds `of_host`. Under
-    /// [`Homes::Own`] the warehouses are dealt out in turn; where there are fewer than workers, some workers
+    /// [`Homes::Own`] and [`Homes::Owned`] the warehouses are dealt out in turn; where there are fewer than workers, some workers
     /// share one.
     ///
     /// # Panics
@@ -175,8 +188,8 @@ impl Homes {
         assert!(!of_host.is_empty() && worker < workers, "worker {worker} of {workers}, {of_host:?}");
         match self {
             Homes::AnyLocal => of_host.to_vec(),
-            Homes::Own if of_host.len() < workers => vec![of_host[worker % of_host.len()]],
-            Homes::Own => of_host.iter().skip(worker).step_by(workers).copied().collect(),
+            Homes::Own | Homes::Owned if of_host.len() < workers => vec![of_host[worker % of_host.len()]],
+            Homes::Own | Homes::Owned => of_host.iter().skip(worker).step_by(workers).copied().collect(),
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use liger_engine::{Transaction, TxnError};
 
+use crate::benchmark::Owned;
 use crate::driver::{Effects, RunWorker, Workload};
 use crate::random::Rng;
 use crate::tpcc::Scale;
-use crate::tpcc::generate::Generator;
+use crate::tpcc::generate::{Generator, Homes};
 use crate::tpcc::input::{Input, Kind, Mix, Remote};
 use crate::tpcc::schema::{Tables, history_id};
 use crate::tpcc::{delivery, new_order, order_status, payment, stock_level};
@@ -34,6 +35,37 @@ pub struct TpccWorker {
     pub remote: Remote,
     /// This worker's home warehouses (see [`crate::tpcc::generate::Homes`]).
     pub homes: Vec<i16>,
+    /// They follow what its host owns.
+    pub follows: Option<Follows>,
+}
+
+/// A worker whose home warehouses are those of the partitions that its host owns.
+#[derive(Clone, Debug)]
+pub struct Follows {
+    /// What the host owns.
+    pub owned: Owned,
+    /// Its number among the host's workers.
+    pub worker: usize,
+    /// Workers of each host.
+    pub workers: usize,
+}
+
+/// Inputs that are drawn between two looks at what the host owns.
+const LOOK_EVERY: u64 = 32;
+
+/// The warehouse of a partition, of so many.
+pub(super) fn warehouse_of(partition: u16, warehouses: i16) -> i16 {
+    if partition == 0 { warehouses } else { partition as i16 }
+}
+
+impl Follows {
+    /// Home warehouses now; empty: the host owns none.
+    fn homes(&self, warehouses: i16) -> Vec<i16> {
+        let owned = self.owned.now().into_iter();
+        let mut owned: Vec<i16> = owned.map(|partition| warehouse_of(partition, warehouses)).collect();
+        owned.sort_unstable();
+        if owned.is_empty() { owned } else { Homes::Owned.pick(&owned, self.worker, self.workers) }
+    }
 }
 
 /// A worker's stream of inputs.
@@ -41,7 +73,8 @@ pub struct TpccWorker {
 pub struct Source {
     generator: Generator,
     worker: RunWorker,
-    /// Payments drawn.
+    /// Inputs and payments drawn.
+    inputs: u64,
     payments: u64,
 }
 
@@ -75,10 +108,18 @@ impl Workload for TpccWorker {
         self.scale.validate().expect("the configuration's scale");
         let Self { scale, database_seed, mix, remote, ref homes, .. } = *self;
         let generator = Generator::new(scale, database_seed, mix, remote, homes.clone(), rng);
-        Source { generator, worker, payments: 0 }
+        Source { generator, worker, inputs: 0, payments: 0 }
     }
 
     fn draw(&self, source: &mut Source, now_us: i64) -> Drawn {
+        if let Some(follows) = self.follows.as_ref().filter(|_| source.inputs.is_multiple_of(LOOK_EVERY)) {
+            let homes = follows.homes(self.scale.warehouses);
+            // Who owns nothing goes on where it was, from afar.
+            if !homes.is_empty() {
+                source.generator.move_to(homes);
+            }
+        }
+        source.inputs += 1;
         let input = source.generator.next(now_us);
         source.payments += u64::from(input.kind() == Kind::Payment);
         let RunWorker { run, host, worker } = source.worker;

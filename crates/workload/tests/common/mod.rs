@@ -400,7 +400,7 @@ pub fn plan(tables: Tables, scale: Scale, transactions: u64) -> Plan {
     let homes = (1..=scale.warehouses).collect();
     let (mix, remote) = (Mix::Spec, Remote::Spec);
     Plan {
-        worker: TpccWorker { tables, scale, database_seed: DATABASE_SEED, mix, remote, homes },
+        worker: TpccWorker { tables, scale, database_seed: DATABASE_SEED, mix, remote, homes, follows: None },
         config: RunConfig::new(Length::Transactions { warm_up: 0, measured: transactions }),
     }
 }

@@ -53,6 +53,8 @@ pub enum HomesName {
     Own,
     /// In any warehouse of its host.
     AnyLocal,
+    /// In the worker's share of those that its host owns at the time: `liger rebalance` moves them
+    Owned,
 }
 
 impl From<HomesName> for Homes {
@@ -60,6 +62,7 @@ impl From<HomesName> for Homes {
         match name {
             HomesName::Own => Homes::Own,
             HomesName::AnyLocal => Homes::AnyLocal,
+            HomesName::Owned => Homes::Owned,
         }
     }
 }
@@ -82,7 +85,8 @@ pub struct TpccArguments {
     /// Divides customers, orders and items, for a quick look
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=1000))]
     scale_divisor: i32,
-    /// Where transactions are at home: each worker's own warehouses, or any of its host
+    /// Where transactions are at home: in each worker's share of its host's warehouses, in any of its host, or
+    /// in the worker's share of those whose partitions its host owns at the time
     #[arg(long, value_enum, default_value = "own")]
     homes: HomesName,
     /// When a transaction counts as committed; "pod" and "storage" need --data
