@@ -391,6 +391,11 @@ impl<'a> KeyBytes<'a> {
     /// The words, most significant first.
     pub fn words(&self) -> impl Iterator<Item = u64> + use<'a> {
         let Self { words, bytes } = *self;
+        debug_assert!(
+            bytes.len() <= 8 * usize::from(words),
+            "a key of {words} words has {} bytes",
+            bytes.len()
+        );
         (0..usize::from(words)).map(move |word| {
             let from = &bytes[bytes.len().min(8 * word)..];
             let whole = || from.first_chunk().copied();

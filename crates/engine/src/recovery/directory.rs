@@ -268,6 +268,7 @@ impl ReadBuffer {
                 self.bytes.resize(end, 0);
             }
             let there = directory.read(cx, &file, len as u64, &mut self.bytes[len..end])?;
+            debug_assert!(there <= READ_BYTES, "no more is read than there is room for");
             len += there;
             if there < READ_BYTES {
                 return Ok(&self.bytes[..len]);

@@ -87,6 +87,7 @@ impl Changes {
         self.arena.extend_from_slice(&place);
         let (pieces, Change { table, op, .. }) = (change.pieces.as_bytes(), *change);
         self.arena.extend_from_slice(pieces);
+        debug_assert!(self.arena.len() >= from + PLACE_BYTES, "its place is in front of its pieces");
         debug_assert!(pieces.len() <= u32::MAX as usize, "a change is a part of a record");
         let (bytes, key_words) = (pieces.len() as u32, key_words as u8);
         self.list.push(Pending { head, version, from, bytes, table, op, key_words });
@@ -171,6 +172,7 @@ impl Changes {
 
     fn pieces(&self, change: &Pending) -> impl Iterator<Item = (usize, &[u8])> {
         let from = change.from + rest_of_key(&self.arena, change).len() + PLACE_BYTES;
+        debug_assert!(from + change.bytes as usize <= self.arena.len(), "a change's pieces are kept with it");
         let pieces = Pieces::from_bytes(&self.arena[from..from + change.bytes as usize]);
         pieces.iter().map(|(offset, bytes)| (offset.into(), bytes))
     }

@@ -178,9 +178,9 @@ impl Homes {
         }
     }
 
-    /// The home warehouses of worker `worker` of `workers`, on a host that holds `of_host`. Under
-    /// [`Homes::Own`] and [`Homes::Owned`] the warehouses are dealt out in turn; where there are fewer than workers, some workers
-    /// share one.
+    /// The home warehouses of worker `worker` of `workers`, on a host that holds `of_host`. But under
+    /// [`Homes::AnyLocal`] the warehouses are dealt out in turn; where there are fewer than workers, some
+    /// workers share one.
     ///
     /// # Panics
     /// When the host has no warehouse, or `worker` is not below `workers`.

@@ -85,8 +85,8 @@ pub struct TpccArguments {
     /// Divides customers, orders and items, for a quick look
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=1000))]
     scale_divisor: i32,
-    /// Where transactions are at home: in each worker's share of its host's warehouses, in any of its host, or
-    /// in the worker's share of those whose partitions its host owns at the time
+    /// Where transactions are at home: in each worker's share of its host's warehouses, in any of its host,
+    /// or in the worker's share of those whose partitions its host owns at the time
     #[arg(long, value_enum, default_value = "own")]
     homes: HomesName,
     /// When a transaction counts as committed; "pod" and "storage" need --data
