@@ -245,7 +245,7 @@ impl Audit {
         let mut all = BTreeMap::<PartitionId, Changes>::new();
         for (directory, files) in self.directories.iter().zip(&self.plan.hosts) {
             let host = directory.host();
-            let mut misplaced = None;
+            let (mut misplaced, mut senseless) = (None, None);
             let mut unfinished = Unfinished::<BTreeMap<PartitionId, Changes>>::default();
             let mut scanner = Scanner::new(self.plan.pod.pod, host);
             let mut buffer = ReadBuffer::default();
@@ -256,6 +256,10 @@ impl Audit {
                     let (llsn, epoch) = (record.llsn(), epoch_of(record.llsn()));
                     let mut add = |to: &mut BTreeMap<PartitionId, Changes>| {
                         for change in record.changes() {
+                            let Ok(change) = change.map_err(|bad| senseless = senseless.or(Some((at, bad))))
+                            else {
+                                return;
+                            };
                             match starts.get(change.partition.index()) {
                                 None => misplaced = misplaced.take().or(Some((at, change.partition))),
                                 Some(Some(start)) if llsn > 0 && epoch < start.begin_epoch => {}
@@ -280,6 +284,9 @@ impl Audit {
                     add(&mut all);
                 });
                 self.bytes += bytes.len() as u64;
+            }
+            if let Some((at, bad)) = senseless {
+                return Err(RecoveryError::Damaged { at: at.file_byte(), why: bad.to_string() });
             }
             if let Some((at, partition)) = misplaced {
                 let why = format!("a record changes partition {partition}, which does not exist");

@@ -145,7 +145,8 @@ mod tests {
         let mut counts = Vec::new();
         for bytes in records {
             let record = Record::parse(bytes).expect("a whole record");
-            let keys: Vec<u64> = record.changes().map(|change| change.key().words()[0]).collect();
+            let keys: Vec<u64> =
+                record.changes().map(|change| change.expect("sane").key().words()[0]).collect();
             match unfinished.next(&record) {
                 Next::Counts => counts.push(Ok(keys)),
                 Next::Waits(kept) => kept.into_iter().for_each(|kept| kept.extend(&keys)),

@@ -18,7 +18,8 @@
 //! 1. A record is whole or it is none: the checksum covers everything but itself.
 //! 2. Everything in the head is little-endian; the record is padded with zeros to 8 bytes, and to
 //!    [`LONG_UNIT`] where it is longer than [`SHORT_MAX`].
-//! 3. What a parsed record says of its lengths has been checked: walking its changes never leaves it.
+//! 3. What a record says of its lengths is checked while its changes are walked: who reads a log walks those
+//!    of the records that are of interest, and no others. A walk never leaves the record.
 //! 4. A fragment has no version (its LLSN is 0): what it changes counts when the last one of its transaction
 //!    does, and in that version (fragments.rs).
 //!
@@ -284,18 +285,7 @@ impl<'a> Record<'a> {
             KIND_FRAGMENT | KIND_LAST => return Err(BadRecord::Malformed { what: "first fragment" }),
             _ => return Err(BadRecord::Malformed { what: "kind" }),
         }
-        record.check_changes()?;
         Ok(record)
-    }
-
-    fn check_changes(&self) -> Result<(), BadRecord> {
-        let mut rest = self.body();
-        for _ in 0..self.change_count() {
-            (_, rest) = take_change(rest).ok_or(BadRecord::Malformed { what: "change" })?;
-        }
-        let unit = if self.bytes.len() > SHORT_MAX { LONG_UNIT } else { 8 };
-        let is_padding = rest.len() < unit && rest.iter().all(|byte| *byte == 0);
-        if is_padding { Ok(()) } else { Err(BadRecord::Malformed { what: "end" }) }
     }
 
     /// Its changes' bytes.
@@ -361,15 +351,41 @@ impl<'a> Record<'a> {
         Origin { host, incarnation: u16_at(self.bytes, 24), worker }
     }
 
-    /// Its changes, in the order of the transaction.
-    pub fn changes(&self) -> impl Iterator<Item = Change<'a>> + use<'a> {
-        let mut rest = self.body();
-        (0..self.change_count()).map(move |_| {
-            let (change, behind) = take_change(rest).expect("checked when it was parsed");
-            debug_assert!(behind.len() < rest.len(), "a change has bytes");
-            rest = behind;
-            change
-        })
+    /// Its changes, in the order of the transaction; if they make no sense, behind those that do, why.
+    pub fn changes(&self) -> Changes<'a> {
+        let unit = if self.bytes.len() > SHORT_MAX { LONG_UNIT } else { 8 };
+        Changes { rest: self.body(), left: Some(self.change_count()), unit }
+    }
+}
+
+/// The changes of a record, one after the other.
+#[derive(Clone, Debug)]
+pub struct Changes<'a> {
+    rest: &'a [u8],
+    /// How many are left; none: all has been told.
+    left: Option<u32>,
+    /// Fewer bytes than these, all zero, come behind them.
+    unit: usize,
+}
+
+impl<'a> Iterator for Changes<'a> {
+    type Item = Result<Change<'a>, BadRecord>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let left = self.left?;
+        if left == 0 {
+            self.left = None;
+            let is_padding = self.rest.len() < self.unit && self.rest.iter().all(|byte| *byte == 0);
+            return (!is_padding).then_some(Err(BadRecord::Malformed { what: "end" }));
+        }
+        let Some((change, behind)) = take_change(self.rest) else {
+            self.left = None;
+            return Some(Err(BadRecord::Malformed { what: "change" }));
+        };
+        debug_assert!(behind.len() < self.rest.len(), "a change has bytes");
+        (self.rest, self.left) = (behind, Some(left - 1));
+        Some(Ok(change))
     }
 }
 
@@ -428,7 +444,7 @@ impl<'a> Pieces<'a> {
             if rest.is_empty() {
                 return None;
             }
-            let (piece, more, behind) = take_piece(rest).expect("checked when it was parsed");
+            let (piece, more, behind) = take_piece(rest).expect("checked when the change was taken");
             debug_assert_eq!(more, !behind.is_empty(), "the last piece says that it is the last");
             rest = behind;
             Some(piece)

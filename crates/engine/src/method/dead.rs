@@ -49,12 +49,14 @@ pub struct LastChange {
 type LastChanges = BTreeMap<(TableId, Key), LastChange>;
 
 /// Adds what a record changes.
-fn note(changes: &mut LastChanges, record: &Record<'_>) {
+fn note(changes: &mut LastChanges, record: &Record<'_>) -> Result<(), BadRecord> {
     for change in record.changes() {
+        let change = change?;
         let pieces = change.pieces.iter().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
         let last = LastChange { op: change.op, llsn: record.llsn(), pieces };
         add(changes, (change.table, change.key()), last);
     }
+    Ok(())
 }
 
 /// Of two last transactions that change the same row, the newer one says what it is.
@@ -100,7 +102,9 @@ impl Dead {
                     let (head, bytes) = log.ring_from(cx, (slot.host, worker), first);
                     long.push(Long { worker, first, head, bytes });
                 }
-                Extent::Whole | Extent::Last { .. } => note(&mut changes, &record),
+                Extent::Whole | Extent::Last { .. } => {
+                    note(&mut changes, &record).map_err(|why| damaged(slot.host, worker, why))?;
+                }
                 // It has not committed.
                 Extent::Fragment { .. } => {}
             }
@@ -147,6 +151,7 @@ fn read_long<F: Fabric>(
     if let Some(earlier) = long.iter().find(|it| it.first < it.head) {
         let missing = RecoveryError::Fragments { host, worker: earlier.worker.0 };
         let Logs { files, pod } = logs.ok_or(missing)?;
+        let mut noted = Ok(());
         show_records(cx, &files.look(host)?, pod, turn, |record| {
             let is_of = |it: &&Long| {
                 it.worker.0 == record.origin().worker
@@ -154,10 +159,13 @@ fn read_long<F: Fabric>(
             };
             if long.iter().any(|it| is_of(&it))
                 && let Next::Waits(Some(kept)) = unfinished.next(record)
+                && noted.is_ok()
             {
-                note(kept, record);
+                let bad = |why| damaged(host, WorkerId(record.origin().worker), why);
+                noted = note(kept, record).map_err(bad);
             }
         })?;
+        noted?;
     }
     for Long { worker, bytes, .. } in long {
         let (mut rest, mut ended) = (&bytes[..], false);
@@ -165,7 +173,9 @@ fn read_long<F: Fabric>(
             let record = Record::parse(rest).map_err(|why| damaged(host, *worker, why))?;
             rest = &rest[record.len()..];
             match unfinished.next(&record) {
-                Next::Waits(Some(kept)) => note(kept, &record),
+                Next::Waits(Some(kept)) => {
+                    note(kept, &record).map_err(|why| damaged(host, *worker, why))?;
+                }
                 Next::Ends(kept) => {
                     for (row, last) in kept {
                         let of_the_last = !cx.sabotaged("resolve.version-of-the-last");
@@ -173,7 +183,7 @@ fn read_long<F: Fabric>(
                         add(changes, row, LastChange { llsn, ..last });
                     }
                     if !cx.sabotaged("resolve.last-of-several") {
-                        note(changes, &record);
+                        note(changes, &record).map_err(|why| damaged(host, *worker, why))?;
                     }
                     ended = true;
                 }
@@ -209,7 +219,9 @@ mod tests {
         let (older, newer) = (record(0, 10), record(1, 11));
         for order in [[&older, &newer], [&newer, &older]] {
             let mut changes = LastChanges::new();
-            order.iter().for_each(|bytes| note(&mut changes, &Record::parse(bytes).expect("whole")));
+            for bytes in order {
+                note(&mut changes, &Record::parse(bytes).expect("whole")).expect("sane");
+            }
             let last = &changes[&(TableId(3), key)];
             assert_eq!((last.llsn, &last.pieces), (11, &vec![(8, vec![1])]));
         }

@@ -60,6 +60,8 @@ pub(super) struct Sorting {
     begins: Vec<u64>,
     /// By partition: true if its changes are.
     wanted: Vec<bool>,
+    /// The least begin of these.
+    least_begin: u64,
     /// Of the host whose log is being read.
     unfinished: (HostId, Unfinished<Sorted>),
     sorted: Sorted,
@@ -71,13 +73,16 @@ impl Sorting {
     /// Of the logs of a pod with so many partitions, of which this plan says what counts.
     pub fn new(plan: &Plan, partitions: u16, wanted: impl Fn(PartitionId) -> bool) -> Self {
         let all = || (0..partitions).map(PartitionId);
-        let begins = all().map(|partition| plan.begin_of(partition)).collect();
-        let wanted = all().map(wanted).collect();
+        let begins: Vec<u64> = all().map(|partition| plan.begin_of(partition)).collect();
+        let wanted: Vec<bool> = all().map(wanted).collect();
+        let of_wanted = begins.iter().zip(&wanted).filter(|(_, wanted)| **wanted);
+        let least_begin = of_wanted.map(|(begin, _)| *begin).min().unwrap_or(u64::MAX);
         Self {
             pod: plan.pod.clone(),
             durable_epoch: plan.durable_epoch,
             begins,
             wanted,
+            least_begin,
             unfinished: (HostId(0), Unfinished::default()),
             sorted: Sorted::default(),
             misplaced: Ok(()),
@@ -160,7 +165,12 @@ impl Sorting {
     fn sort(&self, record: &Record<'_>, at: RecordAt, sorted: &mut Sorted) -> Result<(), RecoveryError> {
         let (llsn, epoch) = (record.llsn(), epoch_of(record.llsn()));
         debug_assert!(llsn == 0 || self.counts(epoch), "a record that counts, or may");
+        // Before that no image lacks anything of what is wanted.
+        if llsn > 0 && epoch < self.least_begin {
+            return Ok(());
+        }
         for change in record.changes() {
+            let change = change.map_err(|bad| RecoveryError::damaged(at.file_byte(), bad.to_string()))?;
             let Some(begin) = self.begins.get(change.partition.index()) else {
                 let why = format!("a record changes partition {}, which does not exist", change.partition);
                 return Err(RecoveryError::damaged(at.file_byte(), why));

@@ -242,7 +242,7 @@ fn collect<'r>(records: impl Iterator<Item = (usize, &'r Commit)>) -> Changes {
     for (i, commit) in records {
         let record = Record::parse(&commit.record).expect("whole");
         let at = RecordAt { host: HostId(0), segment: 9, byte: i as u64 };
-        record.changes().for_each(|change| changes.push(&change, record.llsn(), at));
+        record.changes().for_each(|change| changes.push(&change.expect("sane"), record.llsn(), at));
     }
     changes.sort();
     changes
@@ -324,7 +324,8 @@ fn a_lost_or_doubled_record_is_found_and_named() {
         let run = history(&mut dice, 30, Model::new());
         let gone = dice.below(30) as usize;
         let of = |c: &Commit| -> Vec<Key> {
-            Record::parse(&c.record).expect("whole").changes().map(|change| change.key()).collect()
+            let record = Record::parse(&c.record).expect("whole");
+            record.changes().map(|change| change.expect("sane").key()).collect()
         };
         let mine = of(&run[gone]);
         // A later record of the same row knows what it replaced, unless it began the row anew.
@@ -332,7 +333,7 @@ fn a_lost_or_doubled_record_is_found_and_named() {
             .iter()
             .filter_map(|c| {
                 let record = Record::parse(&c.record).expect("whole");
-                record.changes().find(|change| mine.contains(&change.key())).map(|change| change.op)
+                record.changes().flatten().find(|change| mine.contains(&change.key())).map(|change| change.op)
             })
             .collect();
         let without = collect(run.iter().enumerate().filter(|(i, _)| *i != gone));

@@ -130,7 +130,7 @@ fn changes(record: &Record<'_>) -> Vec<Logged> {
         previous: change.previous,
         pieces: change.pieces.iter().map(|(at, bytes)| (at, bytes.to_vec())).collect(),
     };
-    record.changes().map(logged).collect()
+    record.changes().map(|change| logged(change.expect("what we wrote makes sense"))).collect()
 }
 
 /// All records of each committed transaction, its own host's first.
