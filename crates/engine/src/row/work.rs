@@ -246,7 +246,7 @@ impl Transacts for Rows {
         let Spot::Own { partition, .. } = Spot::of(place) else { return };
         let mut work = self.at_work(txn);
         // Since the row was locked its partition may have been closed, to be given away; it may stay.
-        if self.owns(partition) || !work.cx.sabotaged("own.mark-what-is-closed") {
+        if !work.cx.sabotaged("own.mark-what-is-closed") || self.owns(partition) {
             work.flag_own(place, true);
         }
     }
