@@ -24,13 +24,8 @@ use crate::tables::key::{Key, KeyRange};
 use crate::txn::{TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &[
-    "own.lock-gap-of-absent-key",
-    "own.lock-beyond-range",
-    "own.check-gap-on-insert",
-    "own.inherit-gap",
-    "own.mark-what-is-closed",
-];
+pub const SABOTAGE_STEPS: &[&str] =
+    &["own.lock-gap-of-absent-key", "own.lock-beyond-range", "own.check-gap-on-insert", "own.inherit-gap"];
 
 /// How far a visit of a range has come.
 struct Walk {
