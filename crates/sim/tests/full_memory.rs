@@ -27,21 +27,21 @@ fn row(id: i32) -> NewRow {
     row
 }
 
-fn pod() -> SimPod {
+/// A pod of one worker a host.
+fn pod(config: PodConfig, budget: Option<Budget>) -> SimPod {
     let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
-    let config = PodConfig { cxl_bytes: 2 << 20, ..PodConfig::small(3, 1) };
-    let setup = PodSetup::new(config, catalog);
+    let setup = PodSetup { budget, ..PodSetup::new(config, catalog) };
     let built = SimPod::new(&setup, |plan| SimConfig {
         sync: Some(SUPERBLOCK_BYTES..plan.sync_end()),
         max_verbs: 100_000_000,
-        ..SimConfig::adversarial(3, plan.len() as usize, 7)
+        ..SimConfig::adversarial(plan.config().hosts.into(), plan.len() as usize, 7)
     });
     built.expect("an empty pod has room")
 }
 
 #[test]
 fn who_finds_no_room_while_reclamation_waits_comes_back() {
-    let mut pod = pod();
+    let mut pod = pod(PodConfig { cxl_bytes: 2 << 20, ..PodConfig::small(3, 1) }, None);
     let (full, done) = (Rc::new(Cell::new(0u32)), Rc::new(Cell::new(false)));
     let [owner, maker, dawdler] = [0, 1, 2].map(|host| Rc::clone(&pod.hosts[host]));
     let is_done = Rc::clone(&done);
@@ -92,15 +92,8 @@ fn who_finds_no_room_while_reclamation_waits_comes_back() {
 /// Verbs of a pod in which one transaction of host 1 makes so many rows of host 0, of which a hundred are
 /// within the budget.
 fn verbs_of_one_transaction(rows: i32) -> u64 {
-    let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
-    let budget = Some(Budget { hwcc_bytes: u64::MAX, cxl_bytes: 100 * 128 });
-    let setup = PodSetup { budget, ..PodSetup::new(PodConfig::small(2, 1), catalog) };
-    let built = SimPod::new(&setup, |plan| SimConfig {
-        sync: Some(SUPERBLOCK_BYTES..plan.sync_end()),
-        max_verbs: 100_000_000,
-        ..SimConfig::adversarial(2, plan.len() as usize, 7)
-    });
-    let mut pod: SimPod = built.expect("an empty pod has room");
+    let budget = Budget { hwcc_bytes: u64::MAX, cxl_bytes: 100 * 128 };
+    let mut pod = pod(PodConfig::small(2, 1), Some(budget));
     let [owner, maker] = [0, 1].map(|host| Rc::clone(&pod.hosts[host]));
     let done = Rc::new(Cell::new(false));
     let is_done = Rc::clone(&done);

@@ -256,9 +256,9 @@ impl Audit {
                     let (llsn, epoch) = (record.llsn(), epoch_of(record.llsn()));
                     let mut add = |to: &mut BTreeMap<PartitionId, Changes>| {
                         for change in record.changes() {
-                            let Ok(change) = change.map_err(|bad| senseless = senseless.or(Some((at, bad))))
-                            else {
-                                return;
+                            let change = match change {
+                                Ok(change) => change,
+                                Err(bad) => return senseless = senseless.or(Some((at, bad))),
                             };
                             match starts.get(change.partition.index()) {
                                 None => misplaced = misplaced.take().or(Some((at, change.partition))),

@@ -235,3 +235,50 @@ impl<'h, F: Fabric, M: Method> Relational for Txn<'h, F, M> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use liger_fabric::HostId;
+    use liger_fabric::native::MemorySpec;
+    use liger_pod::plan::PartitionId;
+
+    use super::*;
+    use crate::db::{JoinOptions, Pod, PodConfig};
+    use crate::tables::record::NewRow;
+    use crate::txn::{Session, Transaction};
+
+    crate::table! {
+        /// Something to delete.
+        pub mod notes: "notes" {
+            ID: Int,
+        }
+        primary key (ID);
+    }
+
+    /// Its partition is closed when it was locked, and stays this host's.
+    #[test]
+    fn a_row_that_is_deleted_in_a_partition_that_was_closed_goes() {
+        let config = PodConfig { partitions: 1, ..PodConfig::new(1, 1, 4 << 20, 64 << 20) };
+        let pod = Pod::create(&MemorySpec::Memfd, &config, &[notes::schema()]).expect("memory");
+        let mut host = pod.join_with(HostId(0), JoinOptions::new(pod.plan())).expect("a sound memory");
+        let table = pod.catalog().table_named(notes::NAME).expect("declared above");
+        let (key, partition) = (Key::build().i32(7).finish(), PartitionId(0));
+        host.alone(|session| {
+            let mut row = NewRow::new(notes::ROW_LEN);
+            row.set(notes::ID, 7);
+            session.transact(|txn| txn.insert(table, &row)).expect("the only one");
+            session.begin().expect("a member");
+            let txn = session.opened();
+            let owners = &txn.host.instance.owners;
+            let at = txn.catalog().relation(table).expect("it exists").at(&key, 1);
+            let mut see = |_: &Key, _: &mut RowMut<'_>| ControlFlow::Break(());
+            assert_eq!(txn.point_in(at, &key, &mut Visitor::Write(&mut see)), Ok(true));
+            owners.give(partition);
+            txn.delete_visited(at, &key).expect("it was locked");
+            owners.reopen(partition);
+            session.commit().expect("nobody is in the way");
+            let there = session.transact(|txn| txn.get(table, &key, |_| ())).expect("nobody is in the way");
+            assert!(there.is_none(), "it was deleted");
+        });
+    }
+}

@@ -198,7 +198,7 @@ pub struct Change<'a> {
 }
 
 /// A key as a record has it. Most changes that are read are of no interest, so it is made when it is wanted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct KeyBytes<'a> {
     words: u8,
     /// Highest byte first, without the zero bytes at the end of the last word.
@@ -352,15 +352,15 @@ impl<'a> Record<'a> {
     }
 
     /// Its changes, in the order of the transaction; if they make no sense, behind those that do, why.
-    pub fn changes(&self) -> Changes<'a> {
+    pub fn changes(&self) -> Walk<'a> {
         let unit = if self.bytes.len() > SHORT_MAX { LONG_UNIT } else { 8 };
-        Changes { rest: self.body(), left: Some(self.change_count()), unit }
+        Walk { rest: self.body(), left: Some(self.change_count()), unit }
     }
 }
 
-/// The changes of a record, one after the other.
+/// A walk over the changes of a record.
 #[derive(Clone, Debug)]
-pub struct Changes<'a> {
+pub struct Walk<'a> {
     rest: &'a [u8],
     /// How many are left; none: all has been told.
     left: Option<u32>,
@@ -368,7 +368,7 @@ pub struct Changes<'a> {
     unit: usize,
 }
 
-impl<'a> Iterator for Changes<'a> {
+impl<'a> Iterator for Walk<'a> {
     type Item = Result<Change<'a>, BadRecord>;
 
     #[inline]

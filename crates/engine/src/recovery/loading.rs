@@ -6,7 +6,6 @@
 //! 1. A worker takes a whole log or a whole partition. Partitions are begun when all logs have been read.
 //! 2. The first failure ends the work of all.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -18,8 +17,8 @@ use super::directory::{Directory, are_in_order};
 use super::error::{FileByte, RecoveryError};
 use super::image::REPLICAS;
 use super::recoverable::RestoresRows;
-use super::replay::{Changes, RecoveredRow};
-use super::sources::Sources;
+use super::replay::RecoveredRow;
+use super::sources::{Sorted, Sources};
 use super::stored::Stored;
 use crate::files::segment_name;
 use crate::log::scan::End;
@@ -46,7 +45,7 @@ pub struct Loading<'p, R> {
     logs: Latch<Vec<usize>>,
     unread: AtomicUsize,
     /// By partition.
-    changes: Latch<BTreeMap<PartitionId, Changes>>,
+    changes: Latch<Sorted>,
     partitions: Latch<Vec<PartitionId>>,
     failed: Latch<Option<RecoveryError>>,
     bytes: AtomicU64,
@@ -157,10 +156,7 @@ impl<'p, R: RestoresRows> Loading<'p, R> {
             let at = FileByte::new(files.manifest.host, segment_name(at.segment), at.byte);
             return Err(RecoveryError::damaged(at, why));
         }
-        let mut all = self.changes.lock(cx);
-        for (partition, changes) in sorted.into_partitions() {
-            all.entry(partition).or_default().append(changes);
-        }
+        self.changes.lock(cx).append(sorted);
         Ok(())
     }
 
@@ -178,7 +174,7 @@ impl<'p, R: RestoresRows> Loading<'p, R> {
     ) -> Result<(), RecoveryError> {
         let host = self.host;
         assert_eq!(self.unread.load(Ordering::Acquire), 0, "partitions are begun when all logs are read");
-        let changes = self.changes.lock(cx).remove(&partition).unwrap_or_default();
+        let changes = self.changes.lock(cx).take(partition);
         let stored = self.sources(directories).open(cx, partition, host.id(), changes)?;
         self.bytes.fetch_add(stored.image_bytes(), Ordering::Relaxed);
         self.rows.fetch_add(stored.image_rows(), Ordering::Relaxed);

@@ -40,13 +40,25 @@ impl Sorted {
         &mut self.0[index]
     }
 
+    /// Adds those of another log.
+    pub fn append(&mut self, other: Sorted) {
+        for (partition, changes) in other.into_partitions() {
+            self.of(partition).append(changes);
+        }
+    }
+
     /// Takes those of a partition.
     pub fn take(&mut self, partition: PartitionId) -> Changes {
         self.0.get_mut(partition.index()).map(std::mem::take).unwrap_or_default()
     }
 
+    /// True if no partition has any.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Changes::is_empty)
+    }
+
     /// The partitions that have some, and these.
-    pub fn into_partitions(self) -> impl Iterator<Item = (PartitionId, Changes)> {
+    fn into_partitions(self) -> impl Iterator<Item = (PartitionId, Changes)> {
         let all = (0..).map(PartitionId).zip(self.0);
         all.filter(|(_, changes)| !changes.is_empty())
     }
@@ -246,5 +258,72 @@ impl Sources<'_> {
             }
             (found, _) => Ok(found),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use liger_fabric::WorkerId;
+    use liger_fabric::native::{Mapping, Native};
+
+    use super::*;
+    use crate::checksum::{checksum, checksum_from};
+    use crate::log::record::{HEAD_BYTES, Op, Origin, RecordWriter, first_of};
+    use crate::tables::key::Key;
+    use crate::txn::TableId;
+
+    const HOST: HostId = HostId(1);
+
+    /// The record of one change of partition 0.
+    fn record(epoch: u64) -> Vec<u8> {
+        let mut writer = RecordWriter::default();
+        writer.begin();
+        writer.change((TableId(1), PartitionId(0)), Op::Delete, &Key::from_words(&[5]), 3);
+        let origin = Origin { host: HOST, incarnation: 1, worker: 0 };
+        writer.finish(first_of(epoch), 0, origin).to_vec()
+    }
+
+    /// The same with a change of a kind that there is not, and a checksum that fits: as another version may
+    /// have written it.
+    fn senseless(epoch: u64) -> Vec<u8> {
+        let mut bytes = record(epoch);
+        bytes[HEAD_BYTES] &= !3;
+        let sum = checksum_from(checksum(&bytes[..4]), &bytes[8..]);
+        bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// What is taken of a record by who makes partition 0 from an image that begins with epoch 5.
+    fn taken(bytes: &[u8], wanted: bool) -> Result<Sorted, RecoveryError> {
+        let cx = Cx::new(Native::new(Mapping::anonymous(4096).expect("memory")), HOST, WorkerId(0), 0);
+        let mut sorting = Sorting {
+            pod: PodManifest::new(7, 8, 9, 2),
+            durable_epoch: 9,
+            begins: vec![5, 0],
+            wanted: vec![wanted, false],
+            least_begin: if wanted { 5 } else { u64::MAX },
+            unfinished: (HOST, Unfinished::default()),
+            sorted: Sorted::default(),
+            misplaced: Ok(()),
+        };
+        let record = Record::parse(bytes).expect("its checksum fits");
+        sorting.take(&cx, HOST, &record, LogPosition { segment: 4, byte: 160 });
+        sorting.finish()
+    }
+
+    #[test]
+    fn what_an_image_lacks_is_taken_by_who_wants_it() {
+        let count = |epoch, wanted| taken(&record(epoch), wanted).expect("sane").take(PartitionId(0)).len();
+        assert_eq!([count(4, true), count(5, true), count(5, false)], [0, 1, 0]);
+    }
+
+    #[test]
+    fn a_change_that_makes_no_sense_is_damage_where_it_is_wanted() {
+        let failed = taken(&senseless(5), true).expect_err("nobody knows what has changed");
+        let said = failed.to_string();
+        assert!(said.contains("160") && said.contains("change makes no sense"), "{said}");
+        // All that it changes is in the image; or nobody here has the partition.
+        assert!(taken(&senseless(4), true).expect("not walked").is_empty());
+        assert!(taken(&senseless(5), false).expect("not walked").is_empty());
     }
 }

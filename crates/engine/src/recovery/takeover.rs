@@ -133,10 +133,7 @@ impl<R: RestoresRows> Rebuilding<'_, R> {
             turn();
         }
         (self.reaches)(TakeoverStep::ImagesOpened { partitions: self.partitions.len(), bytes });
-        assert!(
-            changes.into_partitions().next().is_none(),
-            "changes were read of partitions that are rebuilt, and of no other"
-        );
+        assert!(changes.is_empty(), "changes were read of partitions that are rebuilt, and of no other");
         Ok(bytes)
     }
 

@@ -156,3 +156,49 @@ impl Workload for TpccWorker {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::{Arc, Mutex};
+
+    use liger_fabric::{HostId, WorkerId};
+
+    use super::*;
+    use crate::benchmark::{Benchmark, WorkerInfo};
+    use crate::tpcc::benchmark::Tpcc;
+
+    /// Home warehouses of the next inputs.
+    fn homes(worker: &TpccWorker, source: &mut Source) -> BTreeSet<i16> {
+        let home = |drawn: Drawn| match drawn.input {
+            Input::NewOrder(input) => input.w,
+            Input::Payment(input) => input.w,
+            Input::OrderStatus(input) => input.w,
+            Input::Delivery(input) => input.w,
+            Input::StockLevel(input) => input.w,
+        };
+        (0..8 * LOOK_EVERY).map(|_| home(worker.draw(source, 0))).collect()
+    }
+
+    #[test]
+    fn terminals_go_where_their_warehouse_is() {
+        let partitions = Arc::new(Mutex::new(vec![0, 2]));
+        let now = Arc::clone(&partitions);
+        let owned = Owned::new(move || now.lock().expect("nobody panicked").clone());
+        let scale = Scale::reduced(4, 100);
+        for (kind, then) in [(Homes::Owned, [1, 2, 3]), (Homes::Own, [2, 4, 4])] {
+            *partitions.lock().expect("nobody panicked") = vec![0, 2];
+            let tpcc = Tpcc { scale, seed: 1, mix: Mix::Spec, remote: Remote::Spec, homes: kind };
+            let info = WorkerInfo { partitions: &[0, 2], owned: Some(&owned), worker: 0, workers: 1 };
+            let worker = tpcc.worker(info);
+            let who = RunWorker { run: 1, host: HostId(0), worker: WorkerId(0) };
+            let mut source = worker.source(who, Rng::new(3));
+            assert_eq!(homes(&worker, &mut source), BTreeSet::from([2, 4]), "{kind:?}");
+            *partitions.lock().expect("nobody panicked") = vec![1, 2, 3];
+            assert_eq!(homes(&worker, &mut source), BTreeSet::from(then), "{kind:?}");
+            // Who owns nothing goes on with what it had.
+            partitions.lock().expect("nobody panicked").clear();
+            assert_eq!(homes(&worker, &mut source), BTreeSet::from(then), "{kind:?}");
+        }
+    }
+}

@@ -53,7 +53,7 @@ pub enum HomesName {
     Own,
     /// In any warehouse of its host.
     AnyLocal,
-    /// In the worker's share of those that its host owns at the time: `liger rebalance` moves them
+    /// In the worker's share of those that its host owns at the time; as "own" where partitions stay
     Owned,
 }
 
