@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use liger_engine::db::{DataDirectory, DbError, Pod, PodConfig, StorageError};
+use liger_engine::recovery::Identity;
 use liger_engine::recovery::salvage::{Dead, SalvageError, Salvaged, unshipped_bytes};
 use liger_engine::{Catalog, TableSchema};
 use liger_fabric::native::process::{number_of, runs};
@@ -260,6 +261,40 @@ impl PodMemory {
     pub fn keep(&mut self) {
         self.to_remove = None;
     }
+}
+
+/// For how many hosts the files of a pod have room.
+pub fn hosts_of(data: &Path, identity: Identity) -> Result<u8, Failure> {
+    DataDirectory::hosts_of(&files_cx()?, data, identity).map_err(of_data)
+}
+
+/// Gives the files of a pod room for more hosts, unless they have it. What only its memory holds, if it has
+/// outlived the hosts and is not to be discarded, is put into the logs before: then the memory may go. What
+/// that was.
+pub fn widen(
+    spec: &MemorySpec,
+    (was, tables, identity): (&PodConfig, &[TableSchema], Identity),
+    (path, hosts): (&Path, u8),
+    Outlived { discard, dead }: Outlived,
+) -> Result<Found, Failure> {
+    let cx = files_cx()?;
+    let mut put_away = Found::Files;
+    if DataDirectory::hosts_of(&cx, path, identity).map_err(of_data)? == hosts {
+        return Ok(put_away);
+    }
+    if is_there(spec) {
+        if dead == Dead::Proven {
+            refuse_if_in_use(spec, "say so with --hosts-are-gone")?;
+        }
+        let old = if discard { None } else { of_old(spec, (was, was), tables)? };
+        if let Some(pod) = old {
+            let begin = |data: &DataDirectory| data.begin_from(&pod.control(), pod.plan(), dead);
+            put_away = found(salvage(spec, &pod, path, None, begin)?.1);
+        }
+    }
+    let data = DataDirectory::open(&cx, path, identity).map_err(of_data)?;
+    data.widen(&cx, hosts).map_err(of_data)?;
+    Ok(put_away)
 }
 
 /// The pod in memory that is there; none if making one was never finished. It has the first configuration, or

@@ -28,7 +28,7 @@ use crate::job::{
     Backend, Bench, Durable, Holds, Job, Rebalance, SQL_RING_BYTES, Sizes, Sql, default_cxl_bytes,
     default_hwcc_bytes, sync_bytes,
 };
-use crate::memory::{Outlived, check_room, usual_budget};
+use crate::memory::{Outlived, check_room, hosts_of, usual_budget};
 use crate::pod::{PodDir, PodFile, Running};
 use crate::telling::Telling;
 use crate::{leftovers, sizes, terminal};
@@ -167,6 +167,10 @@ pub struct RecoverArguments {
     /// as much as --memory; without that, what it had]
     #[arg(long, value_parser = sizes::parse, requires = "memory")]
     max_memory: Option<u64>,
+    /// Hosts that the pod has room for from now on, more than before and up to 16, but not more than it has
+    /// partitions; for SQL. Its memory grows by what they need, unless --memory says otherwise
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=16))]
+    max_hosts: Option<u8>,
 }
 
 /// Reads `500ms`, `2s` or `1.5s`.
@@ -352,13 +356,40 @@ pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
     supervise(running, !arguments.no_restart)
 }
 
+/// For how many hosts the files of a pod have room, if for more than it is known to have: a start that was to
+/// give it room has come so far. If not, such a start is forgotten.
+fn is_wide(dir: &mut PodDir) -> Result<Option<u8>, Failure> {
+    let Some(hosts) = dir.widens_to() else { return Ok(None) };
+    if hosts_of(&dir.data(), dir.file.job.identity())? == hosts {
+        return Ok(Some(hosts));
+    }
+    dir.forget_widen();
+    Ok(None)
+}
+
+fn half_wide(dir: &PodDir, begun: u8) -> Failure {
+    let path = dir.path().display();
+    Failure::Refused(format!(
+        "{path} gets room for {begun} hosts, and the start that was to give it that has not ended: say \
+         `liger recover {path}` without --max-hosts, and again with it when the pod has started"
+    ))
+}
+
 /// Starts a pod again and supervises it.
 pub fn recover(arguments: &RecoverArguments) -> Result<ExitCode, Failure> {
     let mut dir = PodDir::open(&arguments.dir)?;
     leftovers::tell(Some(&dir));
     terminal::note_interrupts()?;
-    match arguments.memory {
-        Some(memory) => dir.resize(Sizes::of(memory, arguments.max_memory)?)?,
+    let sizes = arguments.memory.map(|memory| Sizes::of(memory, arguments.max_memory)).transpose()?;
+    let widens = match (is_wide(&mut dir)?, arguments.max_hosts) {
+        (Some(begun), Some(hosts)) if begun != hosts => return Err(half_wide(&dir, begun)),
+        (Some(_), _) => true,
+        (None, Some(hosts)) => dir.widen(hosts, sizes)?,
+        (None, None) => false,
+    };
+    match sizes {
+        Some(sizes) => dir.resize(sizes)?,
+        None if widens => {}
         None => dir.forget_resize()?,
     }
     let dead = if arguments.hosts_are_gone { Dead::Vouched } else { Dead::Proven };

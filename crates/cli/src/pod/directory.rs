@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::job::{Job, Sizes};
+use crate::job::{Job, SQL_RING_BYTES, Sizes};
 use crate::memory::{check_room, is_there, usual_budget};
 
 const FORMAT: u32 = 1;
@@ -30,6 +30,9 @@ pub struct PodFile {
     /// The memory that it gets when it starts again, until it has; and what rows may use of that.
     #[serde(default)]
     resize: Option<(Sizes, (u64, u64))>,
+    /// The hosts that it has room for when it has started again.
+    #[serde(default)]
+    widen: Option<u8>,
     /// What it holds, and how hosts work.
     pub job: Job,
 }
@@ -44,6 +47,7 @@ impl PodFile {
             members: job.initial_hosts,
             clients: 0,
             resize: None,
+            widen: None,
             job: Job { lease_ms, ..job },
         }
     }
@@ -145,9 +149,10 @@ impl PodDir {
     }
 
     /// The memory is made anew for the present members: that is, its initial hosts are those. And it is as
-    /// large as it was to become.
+    /// large, and has room for as many hosts, as it was to become.
     pub fn found_anew(&mut self) {
         self.file.job.initial_hosts = self.file.members;
+        self.file.job.hosts = self.file.widen.take().unwrap_or(self.file.job.hosts);
         if let Some((sizes, budget)) = self.file.resize.take() {
             self.file.job.resize(sizes);
             self.file.job.budget = budget;
@@ -158,6 +163,7 @@ impl PodDir {
     /// have outlived the pod.
     pub fn resize(&mut self, to: Sizes) -> Result<(), Failure> {
         let mut resized = self.file.job.clone();
+        resized.hosts = self.file.widen.unwrap_or(resized.hosts);
         resized.resize(to);
         self.file.resize = Some((to, usual_budget(&resized)?));
         check_room(&resized)?;
@@ -171,6 +177,52 @@ impl PodDir {
             self.file.resize = None;
         }
         Ok(())
+    }
+
+    /// Notes for how many hosts the pod gets room when it starts again, and how much memory: that of all rings
+    /// of the log more than it has, if nothing is said. Returns false if it has room for as many.
+    pub fn widen(&mut self, hosts: u8, to: Option<Sizes>) -> Result<bool, Failure> {
+        let Job { hosts: before, workers, cxl_bytes, usable_bytes, .. } = self.file.job;
+        let (path, refuse) = (self.path.display(), |why: String| Err(Failure::Refused(why)));
+        let Some(sql) = self.file.job.sql else {
+            return refuse(format!("--max-hosts is for pods with SQL, and {path} holds something else"));
+        };
+        if hosts < before {
+            return refuse(format!("{path} has room for {before} hosts: --max-hosts cannot be less"));
+        }
+        if u16::from(hosts) > sql.partitions {
+            let most = sql.partitions;
+            return refuse(format!(
+                "--max-hosts {hosts}: {path} has {most} partitions, which decides for how many hosts there is \
+                 work: name {most} or fewer, or copy the database into a pod that is made with more"
+            ));
+        }
+        if sql.port.checked_add(hosts.into()).is_none() {
+            return refuse(format!("port {} of host 0 leaves no ports for {hosts} hosts", sql.port));
+        }
+        if hosts == before {
+            return Ok(false);
+        }
+        // Who has not left starts with the pod, and nobody else.
+        self.file.members = self.members().into_iter().fold(0, |all, host| all | 1 << host);
+        self.file.widen = Some(hosts);
+        let rings = u64::from(hosts - before) * u64::from(workers) * SQL_RING_BYTES;
+        let usual = Sizes {
+            cxl_bytes: cxl_bytes + rings,
+            usable_bytes: usable_bytes.map(|bytes| bytes + rings),
+        };
+        (before + 1..=hosts).try_for_each(|host| self.make_folder_of(usize::from(host) - 1))?;
+        self.resize(to.unwrap_or(usual)).map(|()| true)
+    }
+
+    /// For how many hosts the pod gets room when it starts again, if for more than it has.
+    pub fn widens_to(&self) -> Option<u8> {
+        self.file.widen
+    }
+
+    /// A start that was to give it room for more hosts has not come so far.
+    pub fn forget_widen(&mut self) {
+        (self.file.widen, self.file.resize) = (None, None);
     }
 
     /// Notes that the pod, which serves, may use so much of its data memory.

@@ -11,7 +11,7 @@ use liger_pod::watch::{Accusation, Reason};
 use super::{Hosts, Line, PodDir, order_all};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
-use crate::memory::{Found, Outlived, PodMemory};
+use crate::memory::{self, Found, Outlived, PodMemory};
 use crate::sizes;
 use crate::terminal::Phase;
 
@@ -95,10 +95,17 @@ impl Running {
     }
 
     /// Starts a pod again from its files, and from its memory, unless that is lost or to be discarded.
-    pub fn recover(mut dir: PodDir, outlived: Outlived) -> Result<(Self, Recovered), Failure> {
+    pub fn recover(mut dir: PodDir, mut outlived: Outlived) -> Result<(Self, Recovered), Failure> {
         let spec: MemorySpec = dir.file.memory.parse()?;
         let job = &dir.file.job;
         let (was, schemas) = (job.pod_config(), job.schemas());
+        let mut put_away = None;
+        if let (Some(hosts), Some(data)) = (dir.widens_to(), &job.data) {
+            let job = (&was, &schemas[..], job.identity());
+            put_away = Some(memory::widen(&spec, job, (&data.path, hosts), outlived)?);
+            // What it holds is in the files, and they are those of more hosts.
+            outlived.discard = true;
+        }
         dir.found_anew();
         let is = dir.file.job.pod_config();
         let Some(data) = &mut dir.file.job.data else {
@@ -108,6 +115,7 @@ impl Running {
         let phase = Phase::of_bytes("looking for what is left", log_bytes(&data.path));
         let (memory, generation, found) =
             PodMemory::again(&spec, (&was, &is, &schemas), &data.path, outlived, &phase)?;
+        let found = put_away.unwrap_or(found);
         phase.done(&found.to_string());
         (data.recover, data.generation) = (true, generation);
         memory.limit(dir.file.job.usable_bytes)?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 
 use crate::backup::Connection;
-use crate::pods::{Up, done};
+use crate::pods::{Up, done, kill_everybody};
 use crate::sql::ports;
 use crate::*;
 
@@ -95,6 +95,38 @@ fn a_pod_of_two_hosts_has_four_and_then_two_again() {
     let third = Connection::new(port + 3);
     assert_eq!(third.numbers("select n from counters order by id"), counts);
     assert_eq!(third.numbers("select count(*) from filler"), [[5100]]);
+    done(&format!("verify {dir}"));
+    up.end();
+}
+
+#[test]
+fn a_pod_that_starts_again_gets_room_for_more_hosts() {
+    let folder = Folder::new("wider");
+    let (dir, port) = (folder.file("pod"), ports(4));
+    let mut up = Up::start(&format!("up {dir} --hosts 1 --port {port} --workers 2 --no-restart"));
+    let first = Connection::new(port);
+    let made = "create table t as select g as id, repeat('x', 100) as t from generate_series(1, 2000) g";
+    first.run(made).expect("a table");
+    drop(first);
+    // What was acknowledged last is in the memory alone.
+    kill_everybody(&dir, 1, &mut up);
+    refused(&mut liger(&format!("recover {dir} --max-hosts 5")), &["4 partitions", "4 or fewer"]);
+    let up = Up::start(&format!("recover {dir} --max-hosts 3"));
+    let status = json(&mut liger(&format!("status {dir} --json")));
+    assert_eq!(status["hosts"].as_array().map(Vec::len), Some(3), "{status}");
+    for host in [1, 2] {
+        done(&format!("add {dir} {host}"));
+    }
+    wait_for(&dir, |has| has.iter().all(|has| has.is_some_and(|has| has > 0)));
+    let third = Connection::new(port + 2);
+    assert_eq!(third.numbers("select count(*) from t"), [[2000]]);
+    third.run("insert into t values (0, 'by the third')").expect("a row");
+    drop(third);
+    up.end();
+    refused(&mut liger(&format!("recover {dir} --max-hosts 2")), &["room for 3 hosts"]);
+    let up = Up::start(&format!("recover {dir} --max-hosts 4"));
+    done(&format!("add {dir} 3"));
+    assert_eq!(Connection::new(port + 3).numbers("select count(*) from t"), [[2001]]);
     done(&format!("verify {dir}"));
     up.end();
 }

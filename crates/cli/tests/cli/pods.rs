@@ -184,12 +184,12 @@ fn tpcc_in_a_directory() {
 }
 
 /// Kills all hosts of a pod, and then its supervisor.
-fn kill_everybody(dir: &str, up: &mut Up) {
+pub fn kill_everybody(dir: &str, hosts: u8, up: &mut Up) {
     let process = |host: u8| {
         let process = std::fs::read_to_string(format!("{dir}/host-{host}/process")).expect("it runs");
         process.split(' ').next().and_then(|number| number.parse().ok()).expect("a number")
     };
-    let all: Vec<u32> = (0..2).map(process).collect();
+    let all: Vec<u32> = (0..hosts).map(process).collect();
     // None is to find another one dead, and say so in the memory.
     for name in ["STOP", "KILL"] {
         all.iter().for_each(|process| signal(*process, name));
@@ -222,7 +222,7 @@ fn memory_that_outlives_all_hosts_is_salvaged() {
     let memory = status(&dir)["memory"].as_str().expect("a file").to_owned();
     // The memory is in use, so nobody may start the pod a second time.
     refused(&mut liger(&format!("recover {dir}")), &["is in use", "process"]);
-    kill_everybody(&dir, &mut up);
+    kill_everybody(&dir, 2, &mut up);
     assert!(exists(&memory), "{memory} outlives its hosts");
 
     // What is damaged is named, and nothing is given up that nobody has asked for.

@@ -200,6 +200,28 @@ impl DataDirectory {
         Ok((held, reading, salvaged))
     }
 
+    /// Gives the pod room for `hosts` hosts, more than it has: nobody may hold a folder, and the memory has
+    /// nothing that the files lack. Then it has to be opened anew.
+    ///
+    /// # Errors
+    /// If a folder is held, or the storage fails: then either nothing has happened, or all of it.
+    pub fn widen<F: Fabric>(self, cx: &Cx<F>, hosts: u8) -> Result<(), StorageError> {
+        assert!(hosts > self.identity.hosts, "{hosts} are no more than {}", self.identity.hosts);
+        let wide = Self { identity: Identity { hosts, ..self.identity }, ..self };
+        recovery::widen(cx, &wide.hold_all()?, &self.identity)?;
+        Ok(())
+    }
+
+    /// For how many hosts the pod in a directory has room.
+    ///
+    /// # Errors
+    /// If there is no pod, or its manifest is damaged.
+    pub fn hosts_of<F: Fabric>(cx: &Cx<F>, path: &Path, identity: Identity) -> Result<u8, StorageError> {
+        let data = Self { path: path.to_owned(), identity, read: Arc::default() };
+        let found = data.manifest(cx)?.ok_or(StorageError::NoPod { path: data.path })?;
+        Ok(found.hosts)
+    }
+
     /// Takes hold of a host's folder, in the pod's present generation.
     ///
     /// # Errors

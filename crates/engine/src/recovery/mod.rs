@@ -109,6 +109,30 @@ pub fn create<F: Fabric>(
     Ok(manifest)
 }
 
+/// Gives a pod that nobody runs room for more hosts: as many as there are `directories`. `identity` is that of
+/// the pod before. Whoever dies in between leaves a pod of as many hosts as before, and does it again.
+///
+/// # Errors
+/// If the pod's manifest is another's or damaged, or whatever the storage says.
+pub fn widen<F: Fabric>(
+    cx: &Cx<F>,
+    directories: &[Directory],
+    identity: &Identity,
+) -> Result<PodManifest, RecoveryError> {
+    assert!(are_in_order(directories), "the directories of all hosts");
+    let (old, new) = directories.split_at(usize::from(identity.hosts));
+    let mut pod = reading::read_pod(cx, old, identity)?;
+    for directory in new {
+        let manifest = HostManifest::new(identity.pod, directory.host(), identity.layouts);
+        replace(cx, directory, HOST_MANIFEST, &manifest.encode())?;
+    }
+    pod.hosts = directories.len() as u8;
+    assert_eq!(usize::from(pod.hosts), directories.len(), "a host has a number of eight bits");
+    // From here on there are more.
+    replace(cx, &directories[0], POD_MANIFEST, &pod.encode())?;
+    Ok(pod)
+}
+
 /// What one host's directory holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostFiles {
