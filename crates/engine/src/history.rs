@@ -67,6 +67,8 @@ pub struct TxnRecord {
     /// When it took effect, where the protocol orders transactions by a clock of its own (those of one time
     /// as they are recorded); 0: when it is recorded.
     pub time: u64,
+    /// It has read as of this moment ([`crate::log::moments`]), and not as of when it is recorded.
+    pub as_of: Option<u64>,
     /// Its reads.
     pub reads: Vec<ReadRecord>,
     /// Its range reads.
@@ -78,11 +80,12 @@ pub struct TxnRecord {
 impl TxnRecord {
     /// An empty record.
     pub fn new(host: HostId, worker: WorkerId) -> Self {
-        Self { host, worker, time: 0, reads: Vec::new(), ranges: Vec::new(), writes: Vec::new() }
+        Self { host, worker, time: 0, as_of: None, reads: Vec::new(), ranges: Vec::new(), writes: Vec::new() }
     }
 
     /// Forgets everything but who it is.
     pub fn clear(&mut self) {
+        self.as_of = None;
         self.reads.clear();
         self.ranges.clear();
         self.writes.clear();

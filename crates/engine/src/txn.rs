@@ -195,6 +195,9 @@ pub enum TxnError {
         /// The table or index.
         table: TableId,
     },
+    /// What a snapshot shows is not kept any more: it is too old, or rows have come from another host since.
+    #[error("the snapshot is too old")]
+    SnapshotTooOld,
     /// What must be in one record of the log is longer than that can be: one change, or, in a protocol of
     /// comparison, all changes.
     #[error(

@@ -35,9 +35,9 @@ use crate::error::PodError;
 use crate::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
 
 /// Version of everything that lies in a pod. It changes when any layout or protocol word does.
-pub const FORMAT_VERSION: u32 = 8;
+pub const FORMAT_VERSION: u32 = 9;
 /// The oldest version that is read.
-pub const OLDEST_VERSION: u32 = 8;
+pub const OLDEST_VERSION: u32 = 9;
 
 /// The features that this program knows.
 const FEATURES: u64 = 0;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use liger_engine::history::{HistorySink, TxnRecord, WriteKind};
+use liger_engine::log::record::moment_of;
 
-use crate::history::{Change, History, Key, Transaction};
+use crate::history::{Change, History, Key, Operation, Transaction};
 
 /// Bits of a place in the commit order that tell transactions of one time apart.
 const NUMBER_BITS: u32 = 20;
@@ -16,6 +17,8 @@ const NUMBER_BITS: u32 = 20;
 #[derive(Default)]
 pub struct Recorder {
     transactions: Mutex<Vec<Transaction>>,
+    /// By the number of a transaction: as of which moment it has read.
+    as_of: Mutex<BTreeMap<u64, u64>>,
     /// By host and worker: what was about to commit. It has, or it never returned.
     committing: Mutex<BTreeMap<(u8, u8), TxnRecord>>,
     unordered: bool,
@@ -29,7 +32,25 @@ impl Recorder {
 
     /// The history so far, on top of rows that were loaded with version 0.
     pub fn history(&self, initial: Vec<(Key, u64)>) -> History {
-        History { initial, transactions: self.lock().clone() }
+        let mut transactions = self.lock().clone();
+        let as_of = self.as_of.lock().expect("a recorder's calls do not panic");
+        if !as_of.is_empty() {
+            order_by_moments(&mut transactions, &as_of);
+        }
+        History { initial, transactions }
+    }
+
+    /// What a transaction that has just committed should have seen and has not, if it has read as of a
+    /// moment: one of the first `before` transactions, which had committed before it began.
+    pub fn misses(&self, id: u64, before: usize) -> Option<String> {
+        let moment = *self.as_of.lock().expect("a recorder's calls do not panic").get(&id)?;
+        let all = self.lock();
+        let missed =
+            all.iter().take(before).find(|txn| moment_made(txn).is_some_and(|made| made > moment))?;
+        Some(format!(
+            "transaction {id} reads as of {moment}, and {} had committed later: {missed:?}",
+            missed.id
+        ))
     }
 
     /// What the workers of a host that died were about to commit goes to the history: nobody knows whether it
@@ -60,6 +81,37 @@ impl Recorder {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Transaction>> {
         self.transactions.lock().expect("a recorder's calls do not panic")
+    }
+}
+
+/// The moment of a transaction's version, if it has changed anything.
+fn moment_made(txn: &Transaction) -> Option<u64> {
+    let made = |operation: &Operation| match operation {
+        Operation::Write { change, .. } => Some(moment_of(change.installed())),
+        _ => None,
+    };
+    txn.operations.iter().find_map(made)
+}
+
+/// Transactions in the order of their moments, those of one moment as they committed; who has read as of a
+/// moment comes behind all of that. Conflicts are in the order of moments; who has changed nothing, and held
+/// locks, comes behind all that had committed by then.
+fn order_by_moments(transactions: &mut [Transaction], as_of: &BTreeMap<u64, u64>) {
+    let mut newest = 0;
+    let mut places = Vec::new();
+    for (i, txn) in transactions.iter().enumerate().filter(|(_, txn)| txn.order.is_some()) {
+        let place = match (as_of.get(&txn.id), moment_made(txn)) {
+            (Some(moment), _) => (*moment, true, i),
+            (None, made) => {
+                newest = newest.max(made.unwrap_or(0));
+                (made.unwrap_or(newest), false, i)
+            }
+        };
+        places.push(place);
+    }
+    places.sort_unstable();
+    for (order, (_, _, i)) in (0..).zip(places) {
+        transactions[i].order = Some(order);
     }
 }
 
@@ -107,6 +159,9 @@ impl HistorySink for Recorder {
             record.time == 0 || number < 1 << NUMBER_BITS,
             "more transactions than their order has room for"
         );
+        if let Some(moment) = record.as_of {
+            self.as_of.lock().expect("a recorder's calls do not panic").insert(number, moment);
+        }
         txn.commit((!self.unordered).then_some(record.time << NUMBER_BITS | number));
         all.push(txn);
     }

@@ -64,6 +64,8 @@ pub struct SurvivalRun {
     pub room: Room,
     /// Which partitions go from one living host to another.
     pub moves: Moving,
+    /// So many of a hundred transactions read a snapshot.
+    pub snapshots: u64,
     /// Hosts that no partitions are made for, bit h for host h: they get some when they have joined.
     pub newcomers: u16,
 }
@@ -94,6 +96,7 @@ impl SurvivalRun {
             dies_released: None,
             room: Room::Enough,
             moves: Moving::None,
+            snapshots: 0,
             newcomers: 0,
         }
     }
@@ -147,6 +150,8 @@ pub struct SurvivalResult {
     pub deaths: u64,
     /// Hosts that came back.
     pub returns: u64,
+    /// Snapshots that were read.
+    pub snapshots: u64,
     /// Transactions that were refused because a disk was full.
     pub refused: u64,
     /// Partitions that came to another host: of dead ones, and of living ones.
@@ -218,6 +223,25 @@ impl Random {
         }
     }
 
+    /// Reads a snapshot; it may be told that it is too old.
+    fn read_snapshot<M: Kept>(
+        &self,
+        cx: &Cx<Sim>,
+        world: &World<M>,
+        session: &mut HostSession<'_, Sim, M>,
+        number: u64,
+    ) {
+        let mix = Mix { get: 3, scan: 3, scan_index: 2, scan_rest: 2, ..Mix::NONE };
+        // Where others fight for rows, it looks at them again and again.
+        let (operations, think) = if self.run.rows.duel.is_some() { (60, 2) } else { (6, 20) };
+        let run = RowsRun { operations, think, ..self.run.rows.clone() };
+        match world.read_snapshot(session, |txn| rows::transaction(cx, txn, &run, &mix, number)) {
+            Ok(()) | Err(TxnError::Rollback | TxnError::Fenced) => {}
+            Err(TxnError::Conflict(_) | TxnError::SnapshotTooOld) => session.back_off(3),
+            Err(other) => panic!("a snapshot cannot be read: {other}"),
+        }
+    }
+
     /// After a commit: kills the caller's host, perhaps, while another one lingers.
     fn follow(&self, cx: &Cx<Sim>) {
         let (Some(domain), Follows::May(host)) = (self.run.follows, self.follows.get()) else { return };
@@ -259,6 +283,12 @@ impl<M: Kept> Script<M> for Random {
         for _ in 0..run.transactions {
             self.kill_giver(cx, &world.plan);
             let number = cx.random();
+            // Where others fight for rows of its own, host 0 reads most of the time.
+            let often = if run.duel.is_some() && cx.host().0 == 0 { 6 } else { 1 };
+            if self.run.snapshots > 0 && number % 100 < self.run.snapshots * often {
+                self.read_snapshot(cx, world, &mut session, number);
+                continue;
+            }
             let transaction = |txn: &mut _| {
                 rows::transaction(cx, txn, run, &mix, number)?;
                 self.linger(cx, &world.plan);

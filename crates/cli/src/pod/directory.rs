@@ -179,8 +179,8 @@ impl PodDir {
         Ok(())
     }
 
-    /// Notes for how many hosts the pod gets room when it starts again, and how much memory: that of all rings
-    /// of the log more than it has, if nothing is said. Returns false if it has room for as many.
+    /// Notes for how many hosts the pod gets room when it starts again, and how much memory: that of all
+    /// rings of the log more than it has, if nothing is said. Returns false if it has room for as many.
     pub fn widen(&mut self, hosts: u8, to: Option<Sizes>) -> Result<bool, Failure> {
         let Job { hosts: before, workers, cxl_bytes, usable_bytes, .. } = self.file.job;
         let (path, refuse) = (self.path.display(), |why: String| Err(Failure::Refused(why)));
@@ -193,8 +193,8 @@ impl PodDir {
         if u16::from(hosts) > sql.partitions {
             let most = sql.partitions;
             return refuse(format!(
-                "--max-hosts {hosts}: {path} has {most} partitions, which decides for how many hosts there is \
-                 work: name {most} or fewer, or copy the database into a pod that is made with more"
+                "--max-hosts {hosts}: {path} has {most} partitions, which decides for how many hosts there \
+                 is work: name {most} or fewer, or copy the database into a pod that is made with more"
             ));
         }
         if sql.port.checked_add(hosts.into()).is_none() {
@@ -207,10 +207,8 @@ impl PodDir {
         self.file.members = self.members().into_iter().fold(0, |all, host| all | 1 << host);
         self.file.widen = Some(hosts);
         let rings = u64::from(hosts - before) * u64::from(workers) * SQL_RING_BYTES;
-        let usual = Sizes {
-            cxl_bytes: cxl_bytes + rings,
-            usable_bytes: usable_bytes.map(|bytes| bytes + rings),
-        };
+        let usual =
+            Sizes { cxl_bytes: cxl_bytes + rings, usable_bytes: usable_bytes.map(|bytes| bytes + rings) };
         (before + 1..=hosts).try_for_each(|host| self.make_folder_of(usize::from(host) - 1))?;
         self.resize(to.unwrap_or(usual)).map(|()| true)
     }

@@ -19,7 +19,8 @@ use liger_fabric::{Cx, Fabric};
 
 use super::transaction::Txn;
 use crate::history::{HistorySink, TxnRecord};
-use crate::log::record::{epoch_of, first_of};
+use crate::log::epoch::Commit;
+use crate::log::record::epoch_of;
 use crate::method::{Holds, Method};
 use crate::txn::TxnError;
 
@@ -50,7 +51,7 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
         let epoch = self.epoch_to_await();
         self.release_all(true);
         if let (Some(log), true) = (&self.host.log, wrote) {
-            log.clock().end_commit(self.cx().worker());
+            log.clock().end_commit(self.cx(), self.cx().worker());
         }
         Ok(epoch)
     }
@@ -92,16 +93,15 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
             self.give_record_up();
             return Err(TxnError::Fenced);
         }
-        let epoch = log.clock().begin_commit(cx, cx.worker(), epoch_of(above + 1));
+        let Commit { llsn, keeps } = log.clock().begin_commit(cx, cx.worker(), above + 1);
         let state = &mut self.running.state;
-        state.llsn = (above + 1).max(first_of(epoch));
-        // In another epoch, it would be told durable while it is not.
-        assert_eq!(epoch_of(state.llsn), epoch, "a version of the epoch that is shown");
+        (state.llsn, state.keeps) = (llsn, keeps);
+        debug_assert!(llsn > above, "a version above everything touched");
         state.core.note_writes(state.llsn);
         self.show_history(|sink, record| sink.committing(record));
         let state = &mut self.running.state;
         if state.core.work.changes.iter().any(|change| change.deleted) {
-            log.clock().note_removal(cx, epoch);
+            log.clock().note_removal(cx, epoch_of(llsn));
         }
         let Some(promise) = promise else { return Ok(()) };
         let seat = &mut self.running.seat;
@@ -111,7 +111,7 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
         let serve = |cx: &Cx<F>| _ = mail.serve_waiting(cx);
         let appended = ring.append(cx, log, &mut state.writer, promise, state.llsn, serve);
         appended.map(drop).map_err(|error| {
-            log.clock().end_commit(cx.worker());
+            log.clock().end_commit(cx, cx.worker());
             self.give_record_up();
             error.into()
         })

@@ -64,6 +64,7 @@ impl<M: Method> Host<M> {
         self.responder.poll(cx);
         self.beat(cx);
         self.method.housekeep(cx);
+        self.rest_from_keeping(cx);
         self.collect(cx);
     }
 }

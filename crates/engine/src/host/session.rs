@@ -90,9 +90,60 @@ impl<'h, F: Fabric, M: Method> HostSession<'h, F, M> {
         Ok(())
     }
 
+    /// Begins a transaction that reads what has committed by now, as of one moment, and changes nothing: it
+    /// takes no lock, and nobody is in its way or waits for it. While it is open, what it may want to read is
+    /// kept; if there is too much of that, or rows come from another host, it may be told that it is too old
+    /// ([`TxnError::SnapshotTooOld`]).
+    ///
+    /// # Errors
+    /// [`TxnError::Fenced`] if the host has been ruled out, [`TxnError::Unsuited`] if the pod keeps no log.
+    ///
+    /// # Panics
+    /// If a transaction is open.
+    pub fn begin_snapshot(&mut self) -> Result<(), TxnError> {
+        assert!(!self.course.open, "a session runs one transaction at a time");
+        let (cx, host) = (self.txn.cx(), self.txn.host);
+        host.serve(cx);
+        let mail = self.txn.running.seat.mail;
+        let moment = host.open_snapshot(cx, || {
+            mail.serve_waiting(cx);
+            cx.pause();
+        })?;
+        cx.spend(Work::Transaction, 1);
+        let state = &mut self.txn.running.state;
+        debug_assert!(state.as_of.is_none() && state.core.work.changes.is_empty(), "nothing is open");
+        state.as_of = Some(moment);
+        state.core.note_as_of(moment);
+        state.round = host.transactions.begin_free(state.me);
+        self.course.open = true;
+        Ok(())
+    }
+
+    /// Runs a transaction that reads as of one moment, as [`HostSession::begin_snapshot`] has it.
+    ///
+    /// # Errors
+    /// Those of that, and of `body`.
+    pub fn read_snapshot<R>(
+        &mut self,
+        body: impl FnOnce(&mut Txn<'h, F, M>) -> Result<R, TxnError>,
+    ) -> Result<R, TxnError> {
+        self.begin_snapshot()?;
+        match body(&mut self.txn) {
+            Ok(result) => self.commit().map(|()| result),
+            Err(error) => {
+                self.roll_back();
+                Err(error)
+            }
+        }
+    }
+
     fn end(&mut self) {
         self.course.open = false;
-        self.txn.host.transactions.end(self.txn.running.state.me);
+        let (cx, host, state) = (self.txn.cx(), self.txn.host, &mut self.txn.running.state);
+        if let Some(moment) = state.as_of.take() {
+            host.close_snapshot(cx, moment);
+        }
+        host.transactions.end(state.me);
     }
 
     /// The transaction that is open.

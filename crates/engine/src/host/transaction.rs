@@ -20,7 +20,7 @@ use crate::protocol::relational::{Flow, Relational};
 use crate::protocol::workspace::Visitor;
 use crate::tables::key::{Key, KeyRange};
 use crate::tables::record::{Row, RowMut};
-use crate::txn::{Access, Announced, Conflict, OF_CHANGES, TableId, TxnError};
+use crate::txn::{Access, Announced, Conflict, MethodId, OF_CHANGES, TableId, TxnError};
 
 /// A running transaction: what it holds, and the worker that runs it now.
 pub struct Txn<'h, F: Fabric, M: Method> {
@@ -102,8 +102,10 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
             return Err(TxnError::Conflict(Conflict::Partition));
         };
         let mut see = |key: &Key, row: Row<'_>| visit(key, row.bytes());
+        let visitor = &mut Visitor::Read(&mut see);
+        let view = self.view_or(View::Free, at, visitor)?;
         let (method, txn) = self.parts();
-        method.range(txn, at, range, View::Free, &mut Visitor::Read(&mut see)).map(|_| ())
+        method.range(txn, at, range, view, visitor).map(|_| ())
     }
 
     /// Locks a row for changes and shows it; false if there is none, or somebody else holds it.
@@ -141,6 +143,26 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
         self.if_free(table, key, &mut Visitor::Read(&mut once))
     }
 
+    /// How this transaction looks at rows.
+    #[inline]
+    fn view(&self, at: At<'_>, visitor: &Visitor<'_>) -> Result<View, TxnError> {
+        self.view_or(View::Locked, at, visitor)
+    }
+
+    /// The same, if it does not read as of a moment like this.
+    #[inline]
+    fn view_or(&self, view: View, at: At<'_>, visitor: &Visitor<'_>) -> Result<View, TxnError> {
+        match self.running.state.as_of {
+            None => Ok(view),
+            Some(_) if visitor.access() == Access::Update => Err(TxnError::ReadOnly { table: at.table() }),
+            Some(_) if at.relation.method != MethodId::ROWS => {
+                let why = "a table of another access method than rows keeps no old versions";
+                Err(TxnError::Unsuited { what: "snapshots", why })
+            }
+            Some(moment) => Ok(View::AsOf(moment)),
+        }
+    }
+
     /// True if a row with this key is in that partition.
     fn is_its_place(&self, at: At<'_>, key: &Key) -> bool {
         at.relation.partition_of(key, self.host.partition_count()) == at.partition
@@ -155,11 +177,13 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
     ) -> Result<Option<bool>, TxnError> {
         use Conflict::{Gap, Moved, ReadLocked, WriteLocked};
         let at = self.host.catalog.relation(table)?.at(key, self.host.partition_count());
+        let view = self.view_or(View::Free, at, visitor)?;
         let (method, txn) = self.parts();
-        match method.point(txn, at, key, View::Free, visitor) {
+        match method.point(txn, at, key, view, visitor) {
             Err(TxnError::Conflict(WriteLocked | ReadLocked | Gap | Moved)) => Ok(None),
             shown => {
-                debug_assert!(shown != Ok(true) || self.held.count() > 0, "what is taken is held");
+                let holds = view == View::Free;
+                debug_assert!(!holds || shown != Ok(true) || self.held.count() > 0, "what is taken is held");
                 shown.map(Some)
             }
         }
@@ -194,7 +218,8 @@ impl<'h, F: Fabric, M: Method> Relational for Txn<'h, F, M> {
         for row in rows.iter().filter(copied) {
             self.copied(row.table).prefetch_row(&row.key);
         }
-        if others && self.check_memory().is_ok() {
+        // Who reads as of a moment holds nothing.
+        if others && self.running.state.as_of.is_none() && self.check_memory().is_ok() {
             let (method, txn) = self.parts();
             method.fetch_ahead(txn, rows);
         }
@@ -205,21 +230,26 @@ impl<'h, F: Fabric, M: Method> Relational for Txn<'h, F, M> {
         if visitor.access() == Access::Update {
             self.check_memory()?;
         }
+        let view = self.view(at, visitor)?;
         let (method, txn) = self.parts();
-        method.point(txn, at, key, View::Locked, visitor)
+        method.point(txn, at, key, view, visitor)
     }
 
     fn range_in(&mut self, at: At<'_>, range: &KeyRange, visitor: &mut Visitor<'_>) -> Flow {
         if visitor.access() == Access::Update {
             self.check_memory()?;
         }
+        let view = self.view(at, visitor)?;
         let (method, txn) = self.parts();
-        method.range(txn, at, range, View::Locked, visitor)
+        method.range(txn, at, range, view, visitor)
     }
 
     fn insert_in(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
         debug_assert!(self.is_its_place(at, key), "a key of that partition");
         self.check_memory()?;
+        if self.running.state.as_of.is_some() {
+            return Err(TxnError::ReadOnly { table: at.table() });
+        }
         let (method, txn) = self.parts();
         method.insert(txn, at, key, bytes)
     }

@@ -14,6 +14,7 @@ pub(crate) mod events;
 pub(crate) mod owners;
 pub(crate) mod pool;
 pub(crate) mod service;
+pub(crate) mod snapshots;
 pub(crate) mod transactions;
 pub(crate) mod wait_graph;
 pub(crate) mod wait_policy;
@@ -41,6 +42,7 @@ use crate::txn::{Conflict, Ticket, TxnError};
 pub use events::{HandOverStep, Hearer, Hosts, PodEvent, TakeoverStep};
 use owners::Owners;
 pub use pool::{Step, WorkerPool, WorkerToken};
+use snapshots::Snapshots;
 pub use transactions::Holder;
 use transactions::Transactions;
 use wait_policy::WaitPolicy;
@@ -88,6 +90,7 @@ pub struct Instance {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) owners: Owners,
     pub(crate) transactions: Transactions,
+    pub(crate) snapshots: Snapshots,
     /// What each transaction waits for.
     pub(crate) waits: Waits,
     /// What its transactions do when they meet a lock, unless they say otherwise.
@@ -138,6 +141,7 @@ impl Instance {
             catalog,
             owners: Owners::new(cx, plan, member.slot()),
             transactions: Transactions::new(),
+            snapshots: Snapshots::default(),
             waits: Waits::new(),
             wait,
             transaction_bytes,

@@ -58,6 +58,9 @@ impl Holder {
     }
 }
 
+/// What stands for the round of a transaction that is in none.
+const NO_ROUND: u64 = u64::MAX;
+
 /// The round in which a number's transaction has begun; 0: it runs none. A line of its own.
 #[derive(Default)]
 #[repr(align(64))]
@@ -153,6 +156,14 @@ impl Transactions {
         let before = self.begun[holder.index()].0.swap(round, Ordering::SeqCst);
         debug_assert_eq!(before, 0, "a number runs one transaction at a time");
         round
+    }
+
+    /// A transaction begins that looks at who owns what whenever it reads, and holds nothing: nobody waits
+    /// for it.
+    pub(crate) fn begin_free(&self, holder: Holder) -> u64 {
+        let before = self.begun[holder.index()].0.swap(NO_ROUND, Ordering::SeqCst);
+        debug_assert_eq!(before, 0, "a number runs one transaction at a time");
+        NO_ROUND
     }
 
     /// It has ended.

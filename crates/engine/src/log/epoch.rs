@@ -14,7 +14,8 @@ use liger_fabric::{Cx, Fabric, HostId, LINE, SyncAddr, WorkerId};
 use liger_pod::bells::{Bell, bell};
 use liger_pod::plan::Plan;
 
-use super::record::epoch_of;
+use super::moments::{Keeping, Moments};
+use super::record::{epoch_of, epoch_of_moment, first_moment_of, first_of, first_of_moment, moment_of};
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -23,12 +24,15 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "log.wake-shipper",
     "log.wake-shippers",
     "log.wake-waiting",
+    "epoch.await-keepers",
 ];
 
 /// What a worker without a running commit shows.
 const NONE: u64 = u64::MAX;
 /// The durable epoch of a closed log.
 const CLOSED: u64 = u64::MAX;
+/// Set in the pod's word while who commits keeps the versions that it overwrites.
+const KEEPS: u64 = 1 << 63;
 
 /// A worker's word, in a line of its own.
 #[repr(align(64))]
@@ -50,6 +54,7 @@ pub struct LogClock {
     bells: Vec<SyncAddr>,
     /// Where those sleep who wait for more to be durable.
     waiting: Vec<SyncAddr>,
+    moments: Moments,
     active: Vec<Active>,
     wanted: AtomicU64,
     room_wanted: AtomicBool,
@@ -61,6 +66,20 @@ pub struct LogClock {
 const _: () = assert!(size_of::<Active>().is_multiple_of(LINE) && align_of::<Active>() == LINE);
 // Neither of these is an epoch that a version can have.
 const _: () = assert!(epoch_of(u64::MAX) < NONE && epoch_of(u64::MAX) < CLOSED);
+
+/// In which version a transaction commits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Commit {
+    /// The version.
+    pub llsn: u64,
+    /// It keeps the versions that it overwrites.
+    pub keeps: bool,
+}
+
+/// The epoch that the pod's word says.
+pub const fn epoch_in(word: u64) -> u64 {
+    word & !KEEPS
+}
 
 fn of_all(plan: &Plan, which: Bell) -> impl Iterator<Item = SyncAddr> {
     plan.hosts().map(move |host| bell(plan, host, which))
@@ -93,6 +112,7 @@ impl LogClock {
             durable: plan.hosts().map(|host| plan.log_line(host)).collect(),
             bells: of_all(plan, Bell::Log).collect(),
             waiting: [Bell::Durable, Bell::Work].into_iter().flat_map(|it| of_all(plan, it)).collect(),
+            moments: Moments::new(cx, plan),
             active: (0..plan.config().workers).map(|_| Active::new(first_epoch)).collect(),
             wanted: AtomicU64::new(0),
             room_wanted: AtomicBool::new(false),
@@ -102,39 +122,125 @@ impl LogClock {
 
     /// The pod's epoch.
     pub fn now<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
-        cx.load(self.word)
+        epoch_in(cx.load(self.word))
     }
 
-    /// Shows that this worker commits, and says in which epoch, which is `least` or later. After its last
+    /// Shows that this worker commits, and says in which version, which is `least` or greater. After its last
     /// lock, before its record.
-    pub fn begin_commit<F: Fabric>(&self, cx: &Cx<F>, worker: WorkerId, least: u64) -> u64 {
+    pub fn begin_commit<F: Fabric>(&self, cx: &Cx<F>, worker: WorkerId, least: u64) -> Commit {
         let Active { shown, last, .. } = &self.active[usize::from(worker.0)];
         debug_assert_eq!(shown.load(Ordering::Relaxed), NONE, "one commit at a time");
-        let mut epoch = last.load(Ordering::Relaxed);
+        let (mut epoch, mut least_epoch) = (last.load(Ordering::Relaxed), epoch_of(least));
         loop {
             if !cx.sabotaged("log.show-active") {
                 shown.store(epoch, Ordering::SeqCst);
             }
             // Shown before the word is read.
             cx.fence();
-            let mut again = if cx.sabotaged("log.read-epoch-after-showing") { epoch } else { self.now(cx) };
-            if again < least {
+            let is_late = cx.sabotaged("log.read-epoch-after-showing");
+            let mut word = if is_late { epoch } else { cx.load(self.word) };
+            if epoch_in(word) < least_epoch {
                 // All versions of this epoch are taken.
-                self.tick(cx, again);
-                again = self.now(cx);
+                self.tick(cx, epoch_in(word));
+                word = cx.load(self.word);
             }
+            let again = epoch_in(word);
             if again == epoch {
-                debug_assert!(epoch >= least, "epoch {epoch} is too old for a version of epoch {least}");
-                return epoch;
+                debug_assert!(epoch >= least_epoch, "epoch {epoch} is too old for version {least:#x}");
+                if word & KEEPS == 0 {
+                    return Commit { llsn: least.max(first_of(epoch)), keeps: false };
+                }
+                let moment = self.take_moment(cx, worker, moment_of(least).max(first_moment_of(epoch)));
+                if epoch_of_moment(moment) == epoch {
+                    let llsn = least.max(first_of_moment(moment));
+                    debug_assert_eq!((moment_of(llsn), epoch_of(llsn)), (moment, epoch), "version {llsn:#x}");
+                    return Commit { llsn, keeps: true };
+                }
+                // Others are in the next epoch by now.
+                least_epoch = epoch_of_moment(moment);
+                continue;
             }
             last.store(again, Ordering::Relaxed);
             epoch = again;
         }
     }
 
-    /// The record is in the ring, and its tail in shared memory; or there is none.
-    pub fn end_commit(&self, worker: WorkerId) {
+    /// Says that this worker commits, and takes its moment.
+    fn take_moment<F: Fabric>(&self, cx: &Cx<F>, worker: WorkerId, least: u64) -> u64 {
+        if !self.moments.is_said(worker) && !cx.sabotaged("moments.say-that-it-commits") {
+            self.moments.say(cx, true);
+            // Said before the moment is read.
+            cx.fence();
+        }
+        self.moments.take(cx, least)
+    }
+
+    /// The record is in the ring, and its tail in shared memory, and what it changes is changed; or there is
+    /// none.
+    pub fn end_commit<F: Fabric>(&self, cx: &Cx<F>, worker: WorkerId) {
         self.active[usize::from(worker.0)].shown.store(NONE, Ordering::Release);
+        if self.moments.is_said(worker) {
+            self.moments.say(cx, false);
+        }
+    }
+
+    /// The moments, for readers of snapshots.
+    pub fn moments(&self) -> &Moments {
+        &self.moments
+    }
+
+    /// Has old versions kept, unless they are. True if everybody keeps them, of `members` (bit h: host h);
+    /// false if some may still commit without, or others are about to end it.
+    pub(crate) fn keep<F: Fabric>(&self, cx: &Cx<F>, members: u16) -> bool {
+        let word = cx.load(self.word);
+        match (word & KEEPS != 0, self.moments.keeping(cx)) {
+            (true, Keeping::Since(_)) => return true,
+            (_, Keeping::Ends) => self.end_keeping(cx),
+            (false, _) => {
+                // From the next epoch on all who commit know it.
+                if cx.compare_exchange(self.word, word, (word + 1) | KEEPS).is_ok() {
+                    self.wake_shippers(cx);
+                }
+            }
+            (true, Keeping::No) => self.moments.set_keeping(cx, Keeping::No, Keeping::From(epoch_in(word))),
+            (true, begins @ Keeping::From(epoch)) => {
+                // Who commits without does so in an earlier epoch: when those are over on all hosts, nobody
+                // does.
+                if self.pod_durable(cx, members) + 1 >= epoch || cx.sabotaged("epoch.await-keepers") {
+                    let moment = self.moments.take(cx, first_moment_of(epoch));
+                    self.moments.set_keeping(cx, begins, Keeping::Since(moment));
+                } else {
+                    self.want(cx, epoch - 1);
+                }
+            }
+        }
+        false
+    }
+
+    /// Old versions are not kept any more: nobody has read a snapshot for long. Who has opened one meanwhile
+    /// finds that it is good for nothing.
+    pub(crate) fn keep_no_more<F: Fabric>(&self, cx: &Cx<F>) {
+        let since = self.moments.keeping(cx);
+        if let Keeping::Since(_) = since {
+            self.moments.set_keeping(cx, since, Keeping::Ends);
+            self.end_keeping(cx);
+        }
+    }
+
+    fn end_keeping<F: Fabric>(&self, cx: &Cx<F>) {
+        let word = cx.load(self.word);
+        if word & KEEPS != 0 {
+            // (No word comes twice.)
+            let _ = cx.compare_exchange(self.word, word, (word & !KEEPS) + 1);
+        }
+        if cx.load(self.word) & KEEPS == 0 {
+            self.moments.set_keeping(cx, Keeping::Ends, Keeping::No);
+        }
+    }
+
+    /// True while old versions are kept.
+    pub(crate) fn keeps<F: Fabric>(&self, cx: &Cx<F>) -> bool {
+        cx.load(self.word) & KEEPS != 0
     }
 
     /// This worker's transaction does not commit: the last record for the fragments before `position` of its
@@ -220,7 +326,8 @@ impl LogClock {
 
     /// Ends epoch `epoch`, unless somebody did, and wakes the shippers of all hosts: each owes a mark of it.
     pub fn tick<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) -> bool {
-        let ended = cx.compare_exchange(self.word, epoch, epoch + 1).is_ok();
+        let word = cx.load(self.word);
+        let ended = epoch_in(word) == epoch && cx.compare_exchange(self.word, word, word + 1).is_ok();
         if ended && !cx.sabotaged("log.wake-shippers") {
             self.wake_shippers(cx);
         }

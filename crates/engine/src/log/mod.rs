@@ -18,6 +18,7 @@ pub mod branch;
 mod closed;
 pub mod epoch;
 pub mod fragments;
+pub mod moments;
 mod options;
 pub mod record;
 pub mod rest;
@@ -50,8 +51,9 @@ pub use worker::WorkerLog;
 
 /// Protocol steps of the log that a mutation test can leave out.
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
-    let all = [ring::SABOTAGE_STEPS, room::SABOTAGE_STEPS, epoch::SABOTAGE_STEPS, ship::SABOTAGE_STEPS];
-    all.into_iter().flatten().copied()
+    let writing = [ring::SABOTAGE_STEPS, room::SABOTAGE_STEPS, ship::SABOTAGE_STEPS];
+    let clocks = [epoch::SABOTAGE_STEPS, moments::SABOTAGE_STEPS];
+    writing.into_iter().chain(clocks).flatten().copied()
 }
 
 /// One host's log.

@@ -92,9 +92,36 @@ pub enum Extent {
 /// Bits of a version that count within an epoch.
 pub const COUNT_BITS: u32 = 24;
 
+/// Moments of an epoch.
+pub const EPOCH_MOMENTS: u64 = 1 << 12;
+/// Bits of a version that count within a moment.
+const MOMENT_BITS: u32 = COUNT_BITS - EPOCH_MOMENTS.ilog2();
+
 /// The epoch of a version.
 pub const fn epoch_of(llsn: u64) -> u64 {
     llsn >> COUNT_BITS
+}
+
+/// The moment of a version: see moments.rs.
+pub const fn moment_of(llsn: u64) -> u64 {
+    llsn >> MOMENT_BITS
+}
+
+/// The epoch that a moment is of.
+pub const fn epoch_of_moment(moment: u64) -> u64 {
+    moment / EPOCH_MOMENTS
+}
+
+/// The first moment of an epoch.
+pub const fn first_moment_of(epoch: u64) -> u64 {
+    debug_assert!(epoch <= u64::MAX / EPOCH_MOMENTS, "an epoch of a version");
+    epoch * EPOCH_MOMENTS
+}
+
+/// The least version of a moment.
+pub const fn first_of_moment(moment: u64) -> u64 {
+    debug_assert!(moment >> (u64::BITS - MOMENT_BITS) == 0, "a version has room for its moment");
+    moment << MOMENT_BITS
 }
 
 /// The least version of an epoch.

@@ -67,6 +67,9 @@ pub struct RowLocation {
 pub enum View {
     /// As they are when the transaction commits: what is seen, and what is missing, is held to the end.
     Locked,
+    /// As they were at a moment that is over ([`crate::log::moments`]), for who reads: nothing is held, and
+    /// nobody waits, but for rows that a restart has not made yet.
+    AsOf(u64),
     /// As they are now, if nobody changes them: a row that is held by others is passed over (by a range) or a
     /// conflict (of a point), what is missing is not protected, and of a range nothing stays held.
     Free,

@@ -39,6 +39,10 @@ pub struct TxnState {
     pub(crate) round: u64,
     /// It has learnt that some row does not exist.
     pub(crate) saw_absence: bool,
+    /// It reads as of this moment, and changes nothing.
+    pub(crate) as_of: Option<u64>,
+    /// It commits, and keeps the versions that it overwrites.
+    pub(crate) keeps: bool,
     /// The record for the log, under construction.
     pub(crate) writer: RecordWriter,
     /// How long it waits for locks.
@@ -60,6 +64,8 @@ impl TxnState {
             in_the_way: 0,
             round: 0,
             saw_absence: false,
+            as_of: None,
+            keeps: false,
             writer: RecordWriter::default(),
             wait: host.wait,
             was_refused: false,

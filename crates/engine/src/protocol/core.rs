@@ -137,6 +137,13 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
         }
     }
 
+    /// It reads as of this moment.
+    pub fn note_as_of(&mut self, moment: u64) {
+        if let Some(record) = &mut self.record {
+            record.as_of = Some(moment);
+        }
+    }
+
     /// Shows what is recorded of it to who keeps the history.
     pub fn show_history(
         &self,

@@ -109,8 +109,8 @@ pub fn create<F: Fabric>(
     Ok(manifest)
 }
 
-/// Gives a pod that nobody runs room for more hosts: as many as there are `directories`. `identity` is that of
-/// the pod before. Whoever dies in between leaves a pod of as many hosts as before, and does it again.
+/// Gives a pod that nobody runs room for more hosts: as many as there are `directories`. `identity` is that
+/// of the pod before. Whoever dies in between leaves a pod of as many hosts as before, and does it again.
 ///
 /// # Errors
 /// If the pod's manifest is another's or damaged, or whatever the storage says.

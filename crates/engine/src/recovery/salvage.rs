@@ -20,6 +20,7 @@ use liger_pod::plan::Plan as Memory;
 use super::directory::Directory;
 use super::error::RecoveryError;
 use super::{Reading, manifest::PodManifest};
+use crate::log::epoch::epoch_in;
 use crate::log::rest::{self, DamagedRing, Rest};
 use crate::log::ship::{LogFailure, LogOptions};
 use crate::log::{BadBinding, Binding, close_without_successor};
@@ -217,7 +218,7 @@ fn check_rings<F: Fabric>(
     pod: &PodManifest,
 ) -> Result<Salvaged, SalvageError> {
     let (word, first) = (memory.epoch_word(), pod.first_epoch);
-    let epochs = first..=cx.load(word);
+    let epochs = first..=epoch_in(cx.load(word));
     if epochs.is_empty() {
         return Err(SalvageError::Epoch { at: word.offset(), found: *epochs.end(), first });
     }

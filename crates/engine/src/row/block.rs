@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! block   0 version u64   8 table u16   10 partition u16   12 checksum u32   16 key, words   row
+//!         in its last 16 bytes: where the version before is (chain.rs)
 //! ```
 //!
 //! It goes to the end of a line; how long it is follows from its table. The checksum is of the row, the key,
@@ -57,6 +58,8 @@ pub const VERSION: u64 = DELETED - 1;
 const SMALL_BLOCK: usize = 1024;
 /// Bytes of a change whose difference is taken at once.
 const PIECE: usize = 256;
+/// Bytes of the link to a row's old versions (chain.rs).
+const LINK_BYTES: usize = 16;
 /// Bytes of a head that its checksum is of.
 const HEAD_SUMMED: usize = 12;
 
@@ -77,7 +80,17 @@ impl Shape {
 
     /// Bytes of a block, in full lines.
     pub const fn block_len(self) -> usize {
-        (row_start(self.key_words) as usize + self.row_len).next_multiple_of(LINE)
+        (row_start(self.key_words) as usize + self.row_len + LINK_BYTES).next_multiple_of(LINE)
+    }
+
+    /// Where the row's bytes start in its block.
+    pub const fn row_start(self) -> u64 {
+        row_start(self.key_words)
+    }
+
+    /// Where in its block the link to the row's old versions is.
+    pub const fn link_start(self) -> u64 {
+        (self.block_len() - LINK_BYTES) as u64
     }
 
     const fn summed_len(self) -> usize {
@@ -339,7 +352,7 @@ mod tests {
         head.checksum = head.checksum_with([9u64].as_bytes(), b"a row");
         let bytes: Vec<String> = head.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(bytes.join(" "), "08 07 06 05 04 03 02 01 03 00 07 00 b9 a5 c3 fe");
-        assert_eq!((row_start(1), Shape { key_words: 1, row_len: 1000 }.block_len()), (24, 1024));
+        assert_eq!((row_start(1), Shape { key_words: 1, row_len: 1000 }.block_len()), (24, 1088));
     }
 
     #[test]

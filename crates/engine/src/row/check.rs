@@ -29,6 +29,8 @@ impl Rows {
         checked: &mut Checked,
         reachable: &mut BTreeSet<u64>,
     ) {
+        self.reach_old_blocks(cx, reachable);
+        self.reach_copies(cx, reachable);
         let damaged = self.moves.rows_damaged.load(Ordering::Relaxed);
         if damaged > 0 {
             checked.problems.push(format!("{damaged} blocks of shared rows were found damaged"));
@@ -81,7 +83,9 @@ impl Rows {
             shared.push((*key, at.raw()));
             reachable.insert(at.block().offset());
             if !word.is_live() || !word.is_free() {
-                wrong(format!("{key:?} at rest has the word {word:?}"));
+                self.shared.freshen(cx, at.block(), part.block_len());
+                let head: super::block::RowHead = cx.read_layout(at.block());
+                wrong(format!("{key:?} at rest has the word {word:?}, and the version {:#x}", head.llsn));
                 continue;
             }
             let trusting = word.valid().count_ones();

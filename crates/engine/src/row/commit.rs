@@ -3,6 +3,8 @@
 //!
 //! When each happens, and what a crash in between means: host/commit.rs.
 
+use std::borrow::Cow;
+
 use liger_fabric::zerocopy::IntoBytes;
 use liger_fabric::{Cx, DataAddr, Fabric, Work as Cost};
 use liger_store::local::RowFlags;
@@ -26,19 +28,22 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "commit.sum-changes",
     "commit.sum-changes-of-others",
     "commit.sum-version",
+    "commit.keep-own",
+    "commit.keep-foreign",
 ];
 
 impl<'t, F: Fabric> Work<'t, '_, F> {
     /// Writes changed rows of other hosts to their blocks; true if there were any.
     pub(super) fn write_foreign(&mut self) -> bool {
         let mut any = false;
+        let keeps = self.state.keeps && self.keep_foreign();
         for change in self.state.core.work.changes.iter() {
             let Some(Spot::Foreign(i)) = Spot::of_row(change.place) else { continue };
             let row = &mut self.mine.foreign[i];
             if change.deleted {
                 // This host keeps the write lock until the owner has removed the row. Should it die before,
                 // with later records in its ring, the block tells what becomes of the row.
-                if !change.is_new {
+                if !change.is_new && !keeps {
                     let (shape, llsn) = (row.shape(), self.state.llsn | DELETED);
                     self.host.shared.write_version(self.cx, row.at.block(), shape, llsn);
                     any = true;
@@ -46,11 +51,51 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
                 continue;
             }
             let block = (self.host.shared, row.at.block());
-            write_through(self.cx, block, (row.shape(), self.state.llsn), change, &self.state.core.work);
+            let has_head = keeps && !change.is_new;
+            let version = (row.shape(), self.state.llsn, has_head);
+            write_through(self.cx, block, version, change, &self.state.core.work);
             row.wrote = true;
             any = true;
         }
         any
+    }
+
+    /// Keeps the versions of other hosts' rows that are overwritten now, and says in their blocks where they
+    /// are and which version comes: all of that is in memory before any of these rows changes. False if there
+    /// are none.
+    fn keep_foreign(&mut self) -> bool {
+        let (cx, host, llsn) = (self.cx, self.host, self.state.llsn);
+        let work = &self.state.core.work;
+        let mut kept = Vec::new();
+        for change in work.changes.iter().filter(|change| !change.is_new) {
+            let Some(Spot::Foreign(i)) = Spot::of_row(change.place) else { continue };
+            let row = &self.mine.foreign[i];
+            let (place, block) = ((row.partition, row.table), row.at.block());
+            let link = host.write_old(cx, block, (place, &row.key), row.shape(), (row.llsn, llsn));
+            kept.push((change, block, row.shape(), link));
+        }
+        if kept.is_empty() || cx.sabotaged("commit.keep-foreign") {
+            return false;
+        }
+        // What a link leads to is there; if not, its checksum tells, and a reader is refused.
+        cx.fence();
+        for (_, block, shape, link) in &kept {
+            host.write_link(cx, *block, *shape, *link);
+        }
+        // Before a head says which version comes.
+        cx.fence();
+        for (change, block, shape, _) in kept {
+            if change.deleted {
+                host.shared.write_version(cx, block, shape, llsn | DELETED);
+            } else {
+                let head = changed_head(cx, (host.shared, block), (shape, llsn), change, work);
+                cx.write(block, head.as_bytes());
+                host.shared.write_back(cx, block, size_of::<RowHead>());
+            }
+        }
+        // Before a byte of the rows changes.
+        cx.fence();
+        true
     }
 
     /// Writes changed rows of this host to DRAM, and to their blocks if they are shared; true if any was.
@@ -66,7 +111,8 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
             let part = latched.reach(cx, (partition, table), |place| host.latch(place));
             if let Some(at) = part.address(row) {
                 let block = (host.shared, at.block());
-                write_through(cx, block, (part.shape(), self.state.llsn), change, &self.state.core.work);
+                let version = (part.shape(), self.state.llsn, false);
+                write_through(cx, block, version, change, &self.state.core.work);
                 part.set_flag(row, RowFlags::WRITTEN, true);
                 any_shared = true;
             }
@@ -75,6 +121,10 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
             }
             if part.address(row).is_some() && cx.sabotaged("commit.write-own-dram-copy") {
                 continue;
+            }
+            if self.state.keeps && !change.is_new && !cx.sabotaged("commit.keep-own") {
+                let (from, old) = (part.rows.version(row), part.rows.bytes(row).to_vec());
+                host.keep_own(part, &change.key, (from, self.state.llsn), &old);
             }
             let bytes = part.rows.bytes_mut(row);
             if let Some((start, end)) = change.image {
@@ -166,11 +216,12 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
     }
 }
 
-/// Writes a change to a row's block in shared memory and starts the write-back of the lines it touched.
+/// Writes a change to a row's block in shared memory and starts the write-back of the lines it touched; its
+/// head as well, unless it has that.
 fn write_through<F: Fabric>(
     cx: &Cx<F>,
     (shared, block): (SharedRows, DataAddr),
-    (shape, llsn): (Shape, u64),
+    (shape, llsn, has_head): (Shape, u64, bool),
     change: &Change<RowLocation>,
     work: &Workspace<RowLocation>,
 ) {
@@ -180,9 +231,11 @@ fn write_through<F: Fabric>(
         cx.write(start, image);
         shared.write_back(cx, start, image.len());
     }
-    let head = changed_head(cx, (shared, block), (shape, llsn), change, work);
     let mut dirty = Dirty { shared, from: 0, to: size_of::<RowHead>() as u64 };
-    cx.write(block, head.as_bytes());
+    if !has_head {
+        let head = changed_head(cx, (shared, block), (shape, llsn), change, work);
+        cx.write(block, head.as_bytes());
+    }
     for (offset, bytes) in work.patches.iter(change.patches) {
         let at = start.byte(u64::from(offset));
         cx.write(at, bytes);
@@ -192,7 +245,7 @@ fn write_through<F: Fabric>(
     dirty.write_back(cx, block);
 }
 
-/// The head of a block when a change has been made, whose image is written and whose patches are not.
+/// The head of a block when a change has been made, whose patches are not written.
 fn changed_head<F: Fabric>(
     cx: &Cx<F>,
     (shared, block): (SharedRows, DataAddr),
@@ -204,26 +257,26 @@ fn changed_head<F: Fabric>(
     if !shared.checksums {
         return head;
     }
-    let mut sum = SumChange::new(shape);
-    match change.image {
-        Some((from, to)) => {
-            let image = &work.images[from as usize..to as usize];
-            debug_assert_eq!(image.len(), shape.row_len, "an image is of a whole row");
-            head.checksum = head.checksum_with(change.key.words().as_bytes(), image);
-            shared.spend_on_sum(cx, image.len());
-        }
-        None => {
-            let before: RowHead = cx.read_layout(block);
-            head.checksum = before.checksum;
-            if !cx.sabotaged("commit.sum-version") {
-                sum.version(before.llsn, llsn);
-            }
-        }
-    }
-    let start = block.byte(row_start(shape.key_words));
     let is_ours = matches!(Spot::of(change.place), Spot::Own { .. });
     let left_out =
         cx.sabotaged("commit.sum-changes") || !is_ours && cx.sabotaged("commit.sum-changes-of-others");
+    if let Some((from, to)) = change.image {
+        let mut row = Cow::Borrowed(&work.images[from as usize..to as usize]);
+        debug_assert_eq!(row.len(), shape.row_len, "an image is of a whole row");
+        if !change.patches.is_empty() && !left_out {
+            work.patches.apply(change.patches, row.to_mut());
+        }
+        head.checksum = head.checksum_with(change.key.words().as_bytes(), &row);
+        shared.spend_on_sum(cx, row.len());
+        return head;
+    }
+    let mut sum = SumChange::new(shape);
+    let before: RowHead = cx.read_layout(block);
+    head.checksum = before.checksum;
+    if !cx.sabotaged("commit.sum-version") {
+        sum.version(before.llsn, llsn);
+    }
+    let start = block.byte(row_start(shape.key_words));
     for (offset, bytes) in work.patches.iter(change.patches).filter(|_| !left_out) {
         sum.patch(cx, start, offset.into(), bytes);
     }

@@ -79,6 +79,21 @@ pub enum Action {
     },
     /// Make room for a new row, write-locked for the requester's host.
     Create(Key),
+    /// Copy rows as they were.
+    Copy(Copies),
+}
+
+/// Rows that are to be copied as they were, each with its key, its version and its bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Copies {
+    /// Which keys.
+    pub range: KeyRange,
+    /// When.
+    pub moment: u64,
+    /// The requester's block that they go to: offset.
+    pub at: u64,
+    /// Its bytes.
+    pub len: u32,
 }
 
 /// What the owner says.
@@ -101,6 +116,15 @@ pub enum Answer {
     },
     /// A row with this key exists.
     Duplicate,
+    /// So many rows were copied.
+    Copied {
+        /// How many.
+        rows: u32,
+        /// The key that the next ones begin with; `None`: that was all.
+        next: Option<Key>,
+    },
+    /// What was overwritten since then is not kept any more.
+    TooOld,
     /// Somebody holds the row or the gap.
     Conflict,
     /// Shared memory is full, but rows have left, and what they took will be free.
@@ -127,6 +151,9 @@ const INDEX_DIRECTORY_DAMAGED: u8 = 25;
 const IMAGE_UNREADABLE: u8 = 26;
 const LOG_UNREADABLE: u8 = 27;
 const ROOM_LATER: u8 = 28;
+const COPY: u8 = 6;
+const COPIED: u8 = 29;
+const TOO_OLD: u8 = 30;
 
 impl Message {
     /// The message's bytes.
@@ -145,12 +172,18 @@ impl Message {
                     Action::MoveIn(_) => MOVE_IN,
                     Action::MoveInRange { .. } => MOVE_IN_RANGE,
                     Action::Create(_) => CREATE,
+                    Action::Copy(_) => COPY,
                 };
                 out.number(kind.into(), 1).requester(from).place(*table, *partition);
                 match action {
                     Action::MoveIn(key) | Action::Create(key) => out.key(key),
                     Action::MoveInRange { range, limit } => {
                         out.number((*limit).into(), 4).key(&range.low).number(range.high.is_some().into(), 1);
+                        if let Some(high) = &range.high { out.key(high) } else { &mut out }
+                    }
+                    Action::Copy(Copies { range, moment, at, len }) => {
+                        out.number(*moment, 8).number(*at, 8).number((*len).into(), 4);
+                        out.key(&range.low).number(range.high.is_some().into(), 1);
                         if let Some(high) = &range.high { out.key(high) } else { &mut out }
                     }
                 };
@@ -172,12 +205,18 @@ impl Message {
         let mut input = In::new(bytes);
         let kind = input.number(1)? as u8;
         let message = match kind {
-            MOVE_IN | MOVE_IN_RANGE | CREATE => {
+            MOVE_IN | MOVE_IN_RANGE | CREATE | COPY => {
                 let from = input.requester()?;
                 let (table, partition) = input.place()?;
                 let action = match kind {
                     MOVE_IN => Action::MoveIn(input.key()?),
                     CREATE => Action::Create(input.key()?),
+                    COPY => {
+                        let (moment, at) = (input.number(8)?, input.number(8)?);
+                        let (len, low) = (input.number(4)? as u32, input.key()?);
+                        let high = if input.number(1)? == 1 { Some(input.key()?) } else { None };
+                        Action::Copy(Copies { range: KeyRange { low, high }, moment, at, len })
+                    }
                     _ => {
                         let limit = input.number(4)? as u32;
                         let low = input.key()?;
@@ -213,6 +252,8 @@ fn encode_answer(out: &mut Out<'_>, to: &Requester, answer: &Answer) {
         Answer::Duplicate => DUPLICATE,
         Answer::Conflict => CONFLICT,
         Answer::RoomLater => ROOM_LATER,
+        Answer::Copied { .. } => COPIED,
+        Answer::TooOld => TOO_OLD,
         Answer::Failed(Failure::SharedMemory { .. }) => SHARED_MEMORY_FULL,
         Answer::Failed(Failure::Rows { .. }) => ROWS_FULL,
         Answer::Failed(Failure::IndexNode { .. }) => INDEX_NODE_DAMAGED,
@@ -246,7 +287,18 @@ fn encode_answer(out: &mut Out<'_>, to: &Requester, answer: &Answer) {
             out.number((*host).into(), 1).number(number.into(), 4).number(partition.0.into(), 2);
             out.number(*byte, 8);
         }
-        Answer::RangeShared | Answer::Absent | Answer::Duplicate | Answer::Conflict | Answer::RoomLater => {}
+        Answer::Copied { rows, next } => {
+            out.number((*rows).into(), 4).number(next.is_some().into(), 1);
+            if let Some(next) = next {
+                out.key(next);
+            }
+        }
+        Answer::RangeShared
+        | Answer::Absent
+        | Answer::Duplicate
+        | Answer::Conflict
+        | Answer::TooOld
+        | Answer::RoomLater => {}
     }
 }
 
@@ -266,6 +318,11 @@ fn decode_answer(kind: u8, input: &mut In<'_>) -> Option<Answer> {
         DUPLICATE => Answer::Duplicate,
         CONFLICT => Answer::Conflict,
         ROOM_LATER => Answer::RoomLater,
+        TOO_OLD => Answer::TooOld,
+        COPIED => {
+            let (rows, has_next) = (input.number(4)? as u32, input.number(1)? == 1);
+            Answer::Copied { rows, next: if has_next { Some(input.key()?) } else { None } }
+        }
         SHARED_MEMORY_FULL => Answer::Failed(Failure::SharedMemory { needed_bytes: input.number(8)? }),
         ROWS_FULL => Answer::Failed(Failure::Rows { needed_bytes: input.number(8)? }),
         INDEX_NODE_DAMAGED => Answer::Failed(Failure::IndexNode { offset: input.number(8)? }),
@@ -304,6 +361,9 @@ mod tests {
             Answer::Duplicate,
             Answer::Conflict,
             Answer::RoomLater,
+            Answer::Copied { rows: 77, next: None },
+            Answer::Copied { rows: 0, next: Some(key) },
+            Answer::TooOld,
             Answer::Failed(Failure::SharedMemory { needed_bytes: 1 << 40 }),
             Answer::Failed(Failure::Rows { needed_bytes: 100 }),
             Answer::Failed(Failure::IndexNode { offset: 1 << 33 }),
@@ -324,6 +384,7 @@ mod tests {
             request(Action::MoveInRange { range, limit: 12 }),
             request(Action::MoveInRange { range: KeyRange { low: key, high: None }, limit: 1 }),
             request(Action::Create(key)),
+            request(Action::Copy(Copies { range, moment: 1 << 50, at: 1 << 33, len: 65_536 })),
             Message::Evict,
         ];
         let at = Some(row(64));

@@ -10,6 +10,8 @@
 //!   has not made yet; `moves`: into shared memory and back; `eviction`, `out_of_memory`: when that fills up,
 //!   and when it is full; `remote`: what is known of other hosts' rows;
 //! * `work`, `own`, `foreign`, `free`, `commit`, `parking`: a transaction at work on them;
+//! * `as_of`: rows as they were, for readers of snapshots; `kept`, `chain`: versions that were overwritten,
+//!   in their owner's memory and in shared memory;
 //! * `asking`, `message`, `ahead`: what hosts ask of each other, and many things at once; `leaving`: rows
 //!   given to their owners to remove;
 //! * `serves`, `resolve`, `takeover`: locks of hosts that died, and partitions that come here;
@@ -17,17 +19,20 @@
 //! * [`policy`]: decisions as values; `rows`: what workers share.
 
 mod ahead;
+mod as_of;
 mod asking;
 pub mod block;
 mod borrowed;
 pub mod cell;
 mod census;
+mod chain;
 mod check;
 mod commit;
 mod copy;
 mod eviction;
 mod foreign;
 mod free;
+mod kept;
 mod latched;
 mod leaving;
 mod load;
@@ -88,6 +93,8 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         resolve::SABOTAGE_STEPS,
         takeover::SABOTAGE_STEPS,
         scrub::SABOTAGE_STEPS,
+        as_of::SABOTAGE_STEPS,
+        serves::SABOTAGE_STEPS,
     ]
     .into_iter()
     .flatten()

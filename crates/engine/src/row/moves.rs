@@ -177,6 +177,7 @@ impl Rows {
     /// Removes a dead row's traces from shared memory.
     fn withdraw<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart, key: &Key, row: RowId, at: TupleAddr) {
         let (before, next) = part.neighbours(cx, key);
+        self.keep_chain(cx, part, key, at);
         part.rows.set_shared(row, 0);
         part.unlink(cx, self.shared, before, if row == part.sentinel { row } else { next });
         let removed = match cx.sabotaged("moves.retract-from-index") {
@@ -212,6 +213,12 @@ impl Rows {
         if !cx.sabotaged("moves.remember-removed-version") {
             part.max_removed_llsn = part.max_removed_llsn.max(llsn);
         }
+        if llsn > 0 && holder == self.me && self.log.as_ref().is_some_and(|log| log.clock().keeps(cx)) {
+            let (from, bytes) = (part.rows.version(row), part.rows.bytes(row).to_vec());
+            if from < llsn {
+                self.keep_own(part, key, (from, llsn), &bytes);
+            }
+        }
         if let Some(at) = part.address(row) {
             self.shared.retire_held(cx, at, holder);
             self.withdraw(cx, part, key, row, at);
@@ -242,7 +249,12 @@ impl Rows {
             Action::MoveIn(key) => self.share(cx, table, partition, key),
             Action::MoveInRange { range, limit } => self.share_range(cx, table, partition, range, *limit),
             Action::Create(key) => self.create(cx, from, table, partition, key),
+            Action::Copy(asked) => self.copy_as_of(cx, from, (partition, table), asked),
         };
+        if let Action::Copy(_) = action {
+            // That needs no room.
+            return attempt();
+        }
         // Room is made before, not after: a row that has just moved in must still be there when its requester
         // comes.
         self.look_at_uses(cx);

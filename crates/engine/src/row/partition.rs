@@ -24,6 +24,7 @@ use liger_store::local::{Holders, LocalTree, Neighbors, RowFlags, RowSlab};
 
 use super::block::Shape;
 use super::cell::TupleCell;
+use super::kept::Kept;
 use super::shared::{Acquired, SharedRows};
 use super::unrestored::Unrestored;
 use crate::instance::Holder;
@@ -79,6 +80,10 @@ pub struct TablePart {
     pub max_removed_llsn: u64,
     /// Versions of rows that were made before the partition came to this host are less; 0: it was always its.
     pub adopted_llsn: u64,
+    /// Versions of its rows that were overwritten, for readers of snapshots.
+    pub kept: Kept,
+    /// Since this moment all of them are kept, or were linked to.
+    pub kept_since: u64,
     /// Keys whose index entry could not be taken out yet, and its dead word, which nobody gets before: tried
     /// again before the next move.
     pub stale: Vec<(Key, TupleAddr)>,
@@ -113,6 +118,8 @@ impl TablePart {
             lacks_index: false,
             max_removed_llsn: 0,
             adopted_llsn: 0,
+            kept: Kept::default(),
+            kept_since: 0,
             stale: Vec::new(),
             unrestored: None,
             key_words,

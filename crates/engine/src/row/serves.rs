@@ -13,6 +13,9 @@ use crate::instance::count;
 use crate::method::{Dead, Opens, Pending, Poll, Reached, Replies, Serves};
 use crate::recovery::RecoveryError;
 
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &["serves.keep-what-comes"];
+
 impl Serves for Rows {
     fn handle<F: Fabric>(&self, cx: &Cx<F>, from: Owner, message: &[u8], replies: &mut Replies) -> bool {
         let Some(message) = Message::decode(message) else { return false };
@@ -42,6 +45,7 @@ impl Serves for Rows {
 
     fn housekeep<F: Fabric>(&self, cx: &Cx<F>) {
         self.forget_removed(cx);
+        self.forget_unwanted(cx);
         self.move_out_ahead(cx);
         self.scrub(cx);
     }
@@ -68,6 +72,7 @@ impl Serves for Rows {
             true => self.sweep_own(cx, partition, dead, poll)?,
             false => self.sweep_orphan(cx, partition, dead, poll)?,
         }
+        self.keep_from_now(cx);
         Ok(())
     }
 
@@ -97,6 +102,8 @@ impl Serves for Rows {
         in_use: &mut BTreeSet<u64>,
         then: Reached<'_>,
     ) -> Result<(), RecoveryError> {
+        self.reach_old_blocks(cx, in_use);
+        self.reach_copies(cx, in_use);
         let mut latched = Vec::new();
         for &partition in partitions {
             for relation in self.relations() {
@@ -111,6 +118,9 @@ impl Serves for Rows {
     fn open<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, opens: Opens) -> Result<(), RecoveryError> {
         debug_assert!(self.holds(partition) && self.owners.is_closed(partition), "it is about to open");
         self.finish_indexes(cx, partition)?;
+        if !cx.sabotaged("serves.keep-what-comes") {
+            self.keep_what_comes(cx, partition);
+        }
         if opens == Opens::First {
             self.expect_first(cx, partition);
             count(&self.moves.taken_over, 1);

@@ -207,6 +207,7 @@ impl Transacts for Rows {
                 }
             }),
             View::Free => work.point_free(at, key, visitor),
+            View::AsOf(moment) => work.retry(|work| work.point_as_of(at, key, moment, visitor)),
         }
     }
 
@@ -223,6 +224,7 @@ impl Transacts for Rows {
             View::Locked if self.owns(at.partition) => work.range_own(at, range, visitor),
             View::Locked => work.range_foreign(at, range, visitor, &mut false),
             View::Free => work.range_free(at, range, visitor),
+            View::AsOf(moment) => work.range_as_of(at, range, moment, visitor),
         }
     }
 

@@ -197,7 +197,7 @@ fn what_is_reserved_and_features_that_are_not_known_are_refused() {
 fn the_bytes_of_a_superblock_are_those_of_its_version() {
     let config = PodConfig { content_hash: 0x1234_5678, ..PodConfig::small(3, 2) };
     let block = Superblock::of(&Plan::new(&config).expect("plan"));
-    assert_eq!((FORMAT_VERSION, block.agreement, block.checksum), (8, 0x70e5_e10d, 0x6bd0_daff));
+    assert_eq!((FORMAT_VERSION, block.agreement, block.checksum), (9, 0x70e5_e10d, 0x8d2c_9495));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use super::message::Effect;
 use super::transaction::{PartTxn, RowLocation};
 use liger_engine::TxnError;
 use liger_engine::log::branch::BranchHead;
-use liger_engine::log::record::{Op, RecordWriter, first_of};
+use liger_engine::log::record::{Op, RecordWriter, epoch_of, first_of};
 use liger_engine::log::{HostLog, WorkerLog};
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -67,10 +67,11 @@ impl PartLog {
             return Ok(self.log.clock().now(cx));
         }
         let promise = ring.promise(cx, &self.log, record, false, |_| ())?;
-        let now = self.log.clock().begin_commit(cx, cx.worker(), 0);
+        let now = self.log.clock().begin_commit(cx, cx.worker(), 0).llsn;
+        let now = epoch_of(now);
         let epoch = epoch.unwrap_or(now);
         let appended = ring.append(cx, &self.log, record, promise, first_of(epoch), |_| ());
-        self.log.clock().end_commit(cx.worker());
+        self.log.clock().end_commit(cx, cx.worker());
         Ok(appended.map(|_| epoch)?)
     }
 

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use liger_engine::log::HostLog;
-use liger_engine::log::record::{Op, RecordWriter, first_of};
+use liger_engine::log::record::{Op, RecordWriter, epoch_of};
 use liger_engine::{Key, TableId};
 use liger_fabric::disk::Disk;
 use liger_fabric::sim::{Sim, Simulation};
@@ -112,10 +112,10 @@ fn write(cx: &Cx<Sim>, plan: &Plan, log: &HostLog, members: u16) {
         record.change((TableId(1), PartitionId(0)), Op::Insert, &Key::from_words(&[number]), 0);
         record.piece(0, &vec![number as u8; cx.random_below(220) as usize]);
         let promise = mine.promise(cx, log, &record, false, |_| ()).expect("a good disk");
-        let epoch = log.clock().begin_commit(cx, cx.worker(), 0);
-        let llsn = first_of(epoch) + number;
+        let llsn = log.clock().begin_commit(cx, cx.worker(), 0).llsn + number;
+        let epoch = epoch_of(llsn);
         mine.append(cx, log, &mut record, promise, llsn, |_| ()).expect("room comes");
-        log.clock().end_commit(cx.worker());
+        log.clock().end_commit(cx, cx.worker());
         if cx.random_below(2) == 0 {
             let durable = || log.is_durable(cx, epoch, || members).expect("a good disk");
             while !durable() {

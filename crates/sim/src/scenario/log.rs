@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use liger_engine::files::segment_number;
-use liger_engine::log::record::{Op, Record, RecordWriter, epoch_of, first_of};
+use liger_engine::log::record::{Op, Record, RecordWriter, epoch_of};
 use liger_engine::log::ring::{AppendError, RingReader};
 use liger_engine::log::room::{Refusal, RoomOptions};
 use liger_engine::log::scan::{End, Scanner};
@@ -150,13 +150,13 @@ fn write(cx: &Cx<Sim>, log: &HostLog, busy: &Busy) {
                 Err(refused) => panic!("{refused}"),
             }
         };
-        let epoch = log.clock().begin_commit(cx, cx.worker(), 0);
-        let llsn = first_of(epoch) + number;
+        let llsn = log.clock().begin_commit(cx, cx.worker(), 0).llsn + number;
+        let epoch = epoch_of(llsn);
         let appended = mine.append(cx, log, &mut record, promise, llsn, |_| ());
         if let Ok(position) = appended {
             run.committed.borrow_mut().insert((busy.1.0, busy.2.0, position), llsn);
         }
-        log.clock().end_commit(cx.worker());
+        log.clock().end_commit(cx, cx.worker());
         if appended.is_err() {
             assert!(log.failure().is_some(), "{appended:?}");
             return;
@@ -235,11 +235,10 @@ fn next_life(cx: &Cx<Sim>, plan: &Plan, run: &Rc<Run>) {
             log.step(cx, run.members.get()).expect("a good disk");
         };
         let promise = mine.promise(cx, &log, &record, true, step).expect("a good disk");
-        let epoch = log.clock().begin_commit(cx, cx.worker(), 0);
-        let llsn = first_of(epoch) + number;
+        let llsn = log.clock().begin_commit(cx, cx.worker(), 0).llsn + number;
         let position = mine.append(cx, &log, &mut record, promise, llsn, step).expect("room");
         run.committed.borrow_mut().insert((busy.1.0, busy.2.0, position), llsn);
-        log.clock().end_commit(cx.worker());
+        log.clock().end_commit(cx, cx.worker());
         step(cx);
     }
     // Whoever waits needs this host's marks.

@@ -6,7 +6,7 @@ use liger_fabric::HostId;
 use crate::Picker;
 use crate::crash_points::{CrashAt, CrashRun, DOMAINS, Operation, run as run_to_crash};
 use crate::rows::{Mix, PlainTables, RowsRun};
-use crate::survival::{Death, Room, SurvivalResult, SurvivalRun, run};
+use crate::survival::{Death, Moving, Room, SurvivalResult, SurvivalRun, run};
 
 /// The mixed bag; few rows that come and go; one row of each host that everybody replaces; rows that another
 /// host replaces when their owner dies; logs that checkpoints make short all the time; shared memory that is
@@ -28,6 +28,10 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival-plain", run: plain },
     Scenario { name: "survival-fragments", run: fragments },
     Scenario { name: "survival-long-commit", run: long_commit },
+    Scenario { name: "snapshots", run: snapshots },
+    Scenario { name: "snapshots-survival", run: snapshots_of_mortals },
+    Scenario { name: "snapshots-moving", run: snapshots_of_movers },
+    Scenario { name: "snapshots-few", run: snapshots_of_few },
 ];
 
 /// Verbs after which a run counts as stuck; and one with long transactions, or in which dead hosts have to
@@ -95,6 +99,54 @@ fn long_commit(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     }
     let problem = if result.problems.is_empty() { None } else { Some(result.problems.swap_remove(0)) };
     Ran { report: result.report, problem }
+}
+
+/// Snapshots of rows that change all the time, a few of which stay in shared memory; nobody dies.
+fn snapshots(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    ran(SurvivalRun { deaths: Vec::new(), ..with_snapshots(seed) }, left_out)
+}
+
+/// The same when hosts die.
+fn snapshots_of_mortals(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    ran(with_snapshots(seed), left_out)
+}
+
+/// The same when partitions go from host to host.
+fn snapshots_of_movers(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let deaths = if seed.is_multiple_of(2) { Vec::new() } else { with_snapshots(seed).deaths };
+    ran(SurvivalRun { moves: Moving::Any, deaths, ..with_snapshots(seed) }, left_out)
+}
+
+fn with_snapshots(seed: u64) -> SurvivalRun {
+    let (run, mut pick) = (SurvivalRun::from_seed(seed), Picker::new(seed ^ 0x736e_6170));
+    let churn = Mix { update: 3, insert: 4, delete: 4, ..Mix::NONE };
+    let mix = [Mix::ALL, Mix { update: 6, get: 1, ..Mix::NONE }, churn][pick.below(3) as usize];
+    let (keys, operations) = (2 + pick.below(6) as i32, 1 + pick.below(3));
+    let rows =
+        RowsRun { keys, operations, transactions: 40, mix, budget_rows: 2 + pick.below(60), ..run.rows };
+    let snapshots = 20 + pick.below(40);
+    SurvivalRun { rows, snapshots, ..run }
+}
+
+/// A row or two of host 0 that the others change all the time, and whose snapshots it reads.
+fn snapshots_of_few(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let run = with_snapshots(seed);
+    let mix = Mix { update: 1, ..Mix::NONE };
+    let rows = RowsRun {
+        keys: 1 + (seed % 3) as i32,
+        operations: 2,
+        transactions: 80,
+        mix,
+        duel: Some(mix),
+        ..run.rows
+    };
+    let deaths = run
+        .deaths
+        .into_iter()
+        .filter(|death| death.host != 0)
+        .take(usize::from(seed.is_multiple_of(4)))
+        .collect();
+    ran(SurvivalRun { rows, deaths, snapshots: 15, ..run }, left_out)
 }
 
 /// Few rows that several hosts insert and delete when one of them dies.

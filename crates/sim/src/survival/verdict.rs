@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use liger_engine::log::epoch::epoch_in;
 use liger_engine::row::Moves;
 use liger_fabric::sim::{Report, Sim};
 use liger_fabric::{Cx, HostId, WorkerId};
@@ -87,12 +88,13 @@ pub(crate) fn judge<M: Kept>(
     let verdict = serializability::check(&history);
     problems.extend(verdict.anomalies.iter().map(ToString::to_string));
     let committed = history.transactions.len() as u64;
-    let (returns, refused) = (world.returns.get(), world.refused.get());
+    let (returns, refused, snapshots) = (world.returns.get(), world.refused.get(), world.snapshots.get());
     SurvivalResult {
         report,
         committed,
         deaths,
         returns,
+        snapshots,
         refused,
         taken_over,
         handed_over,
@@ -206,7 +208,7 @@ fn state(cx: &Cx<Sim>, plan: &Plan) -> (String, usize) {
         lines.push(format!("{partition}: {:?}", Ownership::load(cx, plan, partition)));
     }
     lines.push(format!("{:?}", Accusation::load(cx, plan)));
-    lines.push(format!("epoch {}", cx.load(plan.epoch_word())));
+    lines.push(format!("epoch {}", epoch_in(cx.load(plan.epoch_word()))));
     (lines.join("\n"), plan.hosts().filter(|host| lives(cx, plan, *host)).count())
 }
 

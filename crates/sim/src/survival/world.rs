@@ -76,6 +76,8 @@ pub(crate) struct World<M: Kept = Rows> {
     /// Failure detectors that are looking around.
     looks: Cell<u32>,
     pub returns: Cell<u64>,
+    /// Snapshots that were read.
+    pub snapshots: Cell<u64>,
     pub refused: Cell<u64>,
     /// By host: the engine of its present life.
     pub engines: RefCell<Vec<Rc<Host<M>>>>,
@@ -209,6 +211,7 @@ fn build<M: Kept>(
         faults: vec![RefCell::default(); usize::from(run.rows.hosts)],
         looks: Cell::new(0),
         returns: Cell::new(0),
+        snapshots: Cell::new(0),
         refused: Cell::new(0),
         engines: RefCell::new(pod.hosts.clone()),
         failures: RefCell::default(),
@@ -429,6 +432,22 @@ impl<M: Kept> World<M> {
         if ended.is_ok() {
             let id = self.recorder.last_of(by.0, by.1).expect("it has just committed");
             self.values.borrow_mut().insert(id, value);
+        }
+        ended
+    }
+
+    /// Runs a transaction that reads as of one moment.
+    pub fn read_snapshot<'h>(
+        &self,
+        session: &mut HostSession<'h, Sim, M>,
+        body: impl FnOnce(&mut Txn<'h, Sim, M>) -> Result<(), TxnError>,
+    ) -> Result<(), TxnError> {
+        let (by, before) = ((session.cx().host().0, session.cx().worker().0), self.recorder.len());
+        let ended = session.read_snapshot(body);
+        if ended.is_ok() {
+            let id = self.recorder.last_of(by.0, by.1).expect("it has just committed");
+            self.failures.borrow_mut().extend(self.recorder.misses(id, before));
+            self.snapshots.set(self.snapshots.get() + 1);
         }
         ended
     }

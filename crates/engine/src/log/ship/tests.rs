@@ -24,7 +24,7 @@ fn a_host_that_was_ruled_out_knows_nothing_to_be_durable_that_it_has_not() {
     let (cx, others_cx) = (pod.cx(0, 0), pod.cx(1, 0));
     assert!(other.clock().tick(&others_cx, 1));
     // Its worker stands still in a commit, and the others do not wait for it.
-    assert_eq!(ruled_out.clock().begin_commit(&cx, WorkerId(0), 0), 2);
+    assert_eq!(ruled_out.clock().begin_commit(&cx, WorkerId(0), 0).llsn, first_of(2));
     let members = 0b10;
     for epoch in 2..5 {
         assert!(other.clock().tick(&others_cx, epoch));
@@ -70,10 +70,10 @@ fn long_transaction(name: &str, commits: bool) -> (HostLog, TestPod, Vec<u32>) {
         return (log, pod, needed);
     }
     let promise = worker.promise(&cx, &log, &writer, false, |_| ()).expect("room");
-    let epoch = log.clock().begin_commit(&cx, WorkerId(0), 0);
+    let llsn = log.clock().begin_commit(&cx, WorkerId(0), 0).llsn;
     let serve = |cx: &Cx<_>| _ = log.step(cx, 1).expect("a good disk");
-    worker.append(&cx, &log, &mut writer, promise, first_of(epoch) + 1, serve).expect("room");
-    log.clock().end_commit(WorkerId(0));
+    worker.append(&cx, &log, &mut writer, promise, llsn + 1, serve).expect("room");
+    log.clock().end_commit(&cx, WorkerId(0));
     log.drain(&cx, || 1).expect("a good disk");
     std::fs::remove_dir_all(&path).expect("the folder is there");
     (log, pod, needed)

@@ -1,0 +1,179 @@
+//! The snapshots that are open on this host (docs/protocols/snapshots.md): as of which moments, and what
+//! other hosts are told of that.
+//!
+//! Invariants:
+//! 1. What is told is no newer than any moment that a snapshot of this host reads as of, and is told before
+//!    such a moment is taken.
+//!
+//! Not here: the clock (log/moments.rs), and how rows are read (row/as_of.rs).
+
+use std::collections::BTreeMap;
+
+use liger_fabric::{Cx, Fabric, HostId, Latch};
+
+use super::Instance;
+use crate::log::HostLog;
+use crate::log::moments::NONE;
+use crate::txn::TxnError;
+
+/// A host that keeps old versions looks so seldom whether anybody reads them, in nanoseconds, and keeps
+/// them so long without readers.
+const IDLE_NS: u64 = 60_000_000_000;
+
+/// How many snapshots read as of each moment, those that are being opened included.
+#[derive(Default)]
+pub(crate) struct Snapshots {
+    open: Latch<Open>,
+    idle: Latch<Idle>,
+}
+
+#[derive(Default)]
+struct Open {
+    at: BTreeMap<u64, u32>,
+    told: Option<u64>,
+}
+
+/// When the pod was seen to open its last snapshot.
+#[derive(Default)]
+struct Idle {
+    opened: u64,
+    since_ns: u64,
+}
+
+impl Open {
+    fn add(&mut self, moment: u64) {
+        *self.at.entry(moment).or_default() += 1;
+    }
+
+    fn remove(&mut self, moment: u64) {
+        let count = self.at.get_mut(&moment).expect("it is open");
+        debug_assert!(*count > 0, "a snapshot is closed once");
+        *count -= 1;
+        if *count == 0 {
+            self.at.remove(&moment);
+        }
+    }
+}
+
+impl Instance {
+    /// Opens a snapshot of what has committed by now: the moment that it reads as of. `turn` is called while
+    /// others end their commits, or learn that they have to keep old versions.
+    ///
+    /// # Errors
+    /// If the pod keeps no log, or this host has been ruled out.
+    pub(crate) fn open_snapshot<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        mut turn: impl FnMut(),
+    ) -> Result<u64, TxnError> {
+        let Some(log) = &self.log else {
+            let why = "the pod keeps no log, whose epochs say what is committed when";
+            return Err(TxnError::Unsuited { what: "snapshots", why });
+        };
+        let (clock, moments) = (log.clock(), log.clock().moments());
+        let mut open = self.snapshots.open.lock(cx);
+        let first = moments.now(cx);
+        open.add(first);
+        if !cx.sabotaged("moments.tell-before-taking") {
+            self.tell_oldest(cx, &mut open);
+        }
+        drop(open);
+        moments.note_opened(cx);
+        let moment = loop {
+            if self.is_fenced() {
+                self.close_snapshot(cx, first);
+                return Err(TxnError::Fenced);
+            }
+            if !clock.keep(cx, self.members(cx)) {
+                turn();
+                continue;
+            }
+            let mut goes_on = || {
+                turn();
+                !self.is_fenced()
+            };
+            match moments.close(cx, || self.readers(cx), &mut goes_on) {
+                Some(moment) => break moment,
+                // The epoch has no more moments.
+                None => _ = clock.tick(cx, clock.now(cx)),
+            }
+        };
+        debug_assert!(first <= moment, "what was told is no newer than what is read as of");
+        let mut open = self.snapshots.open.lock(cx);
+        open.add(moment);
+        open.remove(first);
+        self.tell_oldest(cx, &mut open);
+        Ok(moment)
+    }
+
+    /// Pins what any snapshot may want, for somebody who is to look at blocks of old versions: they are not
+    /// freed
+    /// until [`Instance::close_snapshot`] is called for the first moment, but for those that were overwritten
+    /// up to the second one, which no snapshot wants.
+    pub(crate) fn pin_old_versions<F: Fabric>(&self, cx: &Cx<F>, log: &HostLog) -> (u64, u64) {
+        let (moments, members) = (log.clock().moments(), self.members(cx));
+        let mut open = self.snapshots.open.lock(cx);
+        let mine = open.at.first_key_value().map_or(NONE, |(moment, _)| *moment);
+        let pinned = moments.oldest_wanted(cx, members).min(mine);
+        open.add(pinned);
+        self.tell_oldest(cx, &mut open);
+        // Whoever freed some before that was told knew of no other snapshots than these.
+        (pinned, moments.oldest_wanted(cx, members & !(1 << self.me.0)).min(mine))
+    }
+
+    /// Pins what a snapshot of another host wants, if that still reads as of this moment; false if it may
+    /// not. Ends with [`Instance::close_snapshot`].
+    pub(crate) fn pin_for<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        log: &HostLog,
+        (host, moment): (HostId, u64),
+    ) -> bool {
+        let mut open = self.snapshots.open.lock(cx);
+        open.add(moment);
+        self.tell_oldest(cx, &mut open);
+        let reads = log.clock().moments().told(cx, host) <= moment && self.members(cx) >> host.0 & 1 != 0;
+        if !reads {
+            open.remove(moment);
+            self.tell_oldest(cx, &mut open);
+        }
+        reads
+    }
+
+    /// A snapshot is read no more.
+    pub(crate) fn close_snapshot<F: Fabric>(&self, cx: &Cx<F>, moment: u64) {
+        let mut open = self.snapshots.open.lock(cx);
+        open.remove(moment);
+        self.tell_oldest(cx, &mut open);
+    }
+
+    fn tell_oldest<F: Fabric>(&self, cx: &Cx<F>, open: &mut Open) {
+        let oldest = open.at.first_key_value().map(|(moment, _)| *moment);
+        if let Some(log) = self.log.as_ref().filter(|_| open.told != oldest) {
+            log.clock().moments().tell(cx, oldest.unwrap_or(NONE));
+            open.told = oldest;
+        }
+    }
+
+    /// How many snapshots are open here, and as of which moment the oldest of them reads.
+    pub fn open_snapshots<F: Fabric>(&self, cx: &Cx<F>) -> (u64, Option<u64>) {
+        let open = self.snapshots.open.lock(cx);
+        (open.at.values().map(|count| u64::from(*count)).sum(), open.at.first_key_value().map(|it| *it.0))
+    }
+
+    /// If nobody has read a snapshot for long, old versions are not kept any more. Called now and then.
+    pub(crate) fn rest_from_keeping<F: Fabric>(&self, cx: &Cx<F>) {
+        let Some(log) = &self.log else { return };
+        let Some(mut idle) = self.snapshots.idle.try_lock() else { return };
+        let now_ns = cx.now_ns();
+        if now_ns.saturating_sub(idle.since_ns) < IDLE_NS {
+            return;
+        }
+        let (clock, opened) = (log.clock(), log.clock().moments().opened(cx));
+        let nobody_reads = clock.moments().oldest_wanted(cx, self.members(cx)) == clock.moments().now(cx);
+        if idle.opened == opened && nobody_reads && clock.keeps(cx) {
+            clock.keep_no_more(cx);
+        }
+        *idle = Idle { opened, since_ns: now_ns };
+    }
+}
