@@ -24,7 +24,6 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "log.wake-shipper",
     "log.wake-shippers",
     "log.wake-waiting",
-    "epoch.await-keepers",
 ];
 
 /// What a worker without a running commit shows.
@@ -206,7 +205,7 @@ impl LogClock {
             (true, begins @ Keeping::From(epoch)) => {
                 // Who commits without does so in an earlier epoch: when those are over on all hosts, nobody
                 // does.
-                if self.pod_durable(cx, members) + 1 >= epoch || cx.sabotaged("epoch.await-keepers") {
+                if self.pod_durable(cx, members) + 1 >= epoch {
                     let moment = self.moments.take(cx, first_moment_of(epoch));
                     self.moments.set_keeping(cx, begins, Keeping::Since(moment));
                 } else {
