@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use liger_engine::db::{JoinOptions, PodConfig};
-use liger_engine::row::{Budget, RowSession};
+use liger_engine::db::{Host, JoinOptions, PodConfig};
+use liger_engine::row::{Budget, KeepLimits, RowSession};
 use liger_engine::{Key, KeyRange, NewRow, RowMut, Session, TableId, Transaction, TxnError, table};
 use liger_fabric::native::{HostMemory, NativeHost};
 use liger_fabric::shadow::{ShadowConfig, ShadowHost};
@@ -122,24 +122,38 @@ fn work<F: Fabric>(session: &mut RowSession<'_, F>, run: &Run<'_>) -> u64 {
     0
 }
 
-/// Runs two hosts, each through what `through` makes of its memory.
-fn run<M: HostMemory + Sync>(name: &str, through: impl Fn(NativeHost) -> M) {
-    let config = PodConfig { partitions: 6, ..PodConfig::new(HOSTS, WORKERS, 4 << 20, 64 << 20) };
-    let opened = kit::opened(name, &config, accounts::schema());
+/// Two hosts with all accounts, each through what `through` makes of its memory.
+fn filled<M: HostMemory + Sync>(
+    opened: &kit::Opened,
+    keep: Option<KeepLimits>,
+    through: impl Fn(NativeHost) -> M,
+) -> (TableId, Vec<Host<M>>) {
     let table = opened.pod.catalog().table_named("accounts").expect("declared above");
-    let mut hosts: Vec<_> = (0..HOSTS)
-        .map(|host| {
-            let mut options = JoinOptions::new(opened.pod.plan());
-            // A part of the rows: they come and go.
-            options.engine.budget = Budget { hwcc_bytes: u64::MAX, cxl_bytes: 40 << 10 };
-            options.storage = Some(opened.data.hold(&opened.pod.control(), HostId(host)).expect("its own"));
-            opened.pod.join_through(HostId(host), options, &through).expect("a sound memory")
-        })
-        .collect();
+    let hosts = (0..HOSTS).map(|host| {
+        let mut options = JoinOptions::new(opened.pod.plan());
+        // A part of the rows: they come and go.
+        options.engine.budget = Budget { hwcc_bytes: u64::MAX, cxl_bytes: 40 << 10 };
+        options.engine.keep = keep.unwrap_or(options.engine.keep);
+        options.storage = Some(opened.data.hold(&opened.pod.control(), HostId(host)).expect("its own"));
+        opened.pod.join_through(HostId(host), options, &through).expect("a sound memory")
+    });
+    let mut hosts: Vec<_> = hosts.collect();
     for host in &mut hosts {
         let filled = host.load(|rows| (0..ACCOUNTS).try_for_each(|id| rows.put(table, &row(id, 100))));
         filled.expect("there is room");
     }
+    (table, hosts)
+}
+
+fn pod(name: &str) -> kit::Opened {
+    let config = PodConfig { partitions: 6, ..PodConfig::new(HOSTS, WORKERS, 4 << 20, 64 << 20) };
+    kit::opened(name, &config, accounts::schema())
+}
+
+/// Runs two hosts, each through what `through` makes of its memory.
+fn run<M: HostMemory + Sync>(name: &str, through: impl Fn(NativeHost) -> M) {
+    let opened = pod(name);
+    let (table, mut hosts) = filled(&opened, None, through);
     let (over, reads) = (AtomicBool::new(false), AtomicU64::new(0));
     let moved = thread::scope(|scope| {
         let run = Run { table, started: Instant::now(), over: &over, reads: &reads };
@@ -168,4 +182,74 @@ fn sums_as_of_a_moment_are_whole_and_nobody_is_in_the_way() {
 #[test]
 fn sums_are_whole_on_memory_that_is_not_coherent() {
     run("snapshots-shadow", |host| ShadowHost::over(host, ShadowConfig::new(7)));
+}
+
+#[test]
+fn snapshots_follow_each_other_while_nobody_writes() {
+    let opened = pod("snapshots-idle");
+    let (table, mut hosts) = filled(&opened, None, |host| host);
+    // An epoch has 4,096 moments.
+    let read = hosts[0].alone(|session| {
+        let amount = |session: &mut RowSession<'_, _>| {
+            session.read_snapshot(|tx| tx.get(table, &key(0), |row| row.get(accounts::AMOUNT)))
+        };
+        (0..10_000).map(|_| amount(session)).filter(|amount| *amount == Ok(Some(100))).count()
+    });
+    assert_eq!(read, 10_000);
+}
+
+/// What a snapshot of host 0 has of all accounts that host 1 has overwritten meanwhile, and the next one.
+fn sums_of_what_is_overwritten(name: &str, keep: impl FnOnce(KeepLimits) -> KeepLimits) -> [Seen; 2] {
+    let opened = pod(name);
+    let (table, mut hosts) = filled(&opened, Some(keep(KeepLimits::new(opened.pod.plan()))), |host| host);
+    let (is_open, is_written, is_over) =
+        (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
+    let [reader, writer] = &mut hosts[..] else { panic!("two hosts") };
+    let wait = |session: &mut RowSession<'_, _>, flag: &AtomicBool| {
+        while !flag.load(Ordering::SeqCst) {
+            session.serve();
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let wrote = writer.run(1, |session| {
+                wait(session, &is_open);
+                for id in 0..ACCOUNTS {
+                    let mut add = || session.transact(|tx| tx.update(table, &key(id), |row| change(row, 1)));
+                    while let Err(error) = add() {
+                        assert!(matches!(error, TxnError::Conflict(_)), "{error}");
+                    }
+                }
+                is_written.store(true, Ordering::SeqCst);
+                wait(session, &is_over);
+            });
+            wrote.into_iter().for_each(|worker| worker.expect("no worker panicked"));
+        });
+        let mut seen = reader.run(1, |session| {
+            session.begin_snapshot().expect("nobody is in the way");
+            assert_eq!(sum(session.opened(), table), Ok((ACCOUNTS, SUM)));
+            is_open.store(true, Ordering::SeqCst);
+            wait(session, &is_written);
+            let before = sum(session.opened(), table);
+            session.roll_back();
+            let now = session.read_snapshot(|tx| sum(tx, table));
+            is_over.store(true, Ordering::SeqCst);
+            [before, now]
+        });
+        seen.pop().expect("one worker").expect("it has not panicked")
+    })
+}
+
+type Seen = Result<(i32, i64), TxnError>;
+
+#[test]
+fn what_is_overwritten_is_kept_for_who_still_reads_it() {
+    let now = Ok((ACCOUNTS, SUM + i64::from(ACCOUNTS)));
+    let seen = sums_of_what_is_overwritten("snapshots-kept", |keep| keep);
+    assert_eq!(seen, [Ok((ACCOUNTS, SUM)), now]);
+    // The writer's own rows, and those of the reader's host, which it has overwritten in shared memory.
+    let seen = sums_of_what_is_overwritten("snapshots-few", |keep| KeepLimits { dram_bytes: 1000, ..keep });
+    assert_eq!(seen, [Err(TxnError::SnapshotTooOld), now]);
+    let seen = sums_of_what_is_overwritten("snapshots-none", |keep| KeepLimits { cxl_bytes: 0, ..keep });
+    assert_eq!(seen, [Err(TxnError::SnapshotTooOld), now]);
 }

@@ -8,7 +8,7 @@ use liger_engine::log::HostLog;
 use liger_engine::method::{Both, Method};
 use liger_engine::recovery::directory::Directory;
 use liger_engine::row::policy::{Coherence, Policies, WaitPolicy};
-use liger_engine::row::{Budget, Checked, Options, Rows, Takeover};
+use liger_engine::row::{Budget, Checked, KeepLimits, Options, Rows, Takeover};
 use liger_engine::{Catalog, TxnError};
 use liger_fabric::disk::{Disk, SimDisks};
 use liger_fabric::sim::{Outcome, Sim, SimConfig, Simulation};
@@ -107,6 +107,8 @@ pub struct PodSetup {
     pub takeover: Option<Takeover>,
     /// How long transactions wait for rows that others hold; `None`: not at all.
     pub wait: Option<&'static (dyn WaitPolicy + Sync)>,
+    /// How much is kept for readers of snapshots; `None`: as usual.
+    pub keep: Option<KeepLimits>,
     /// What else hosts decide by: by host, from the first again where there are more hosts.
     pub policies: Vec<Policies>,
 }
@@ -124,6 +126,7 @@ impl PodSetup {
             node_entries: 64,
             takeover: None,
             wait: None,
+            keep: None,
             policies: vec![Policies::default()],
         }
     }
@@ -139,6 +142,7 @@ impl PodSetup {
         options.takeover = self.takeover.clone();
         options.policies = self.policies[usize::from(host.0) % self.policies.len()];
         options.wait = self.wait.unwrap_or(options.wait);
+        options.keep = self.keep.unwrap_or(options.keep);
         options
     }
 }

@@ -17,7 +17,7 @@ use liger_engine::host::{Host, HostSession, Txn};
 use liger_engine::method::{Both, Method};
 use liger_engine::protocol::HostEngine;
 use liger_engine::row::policy::{Coherence, Policies, WaitDie, WaitPolicy};
-use liger_engine::row::{Budget, Rows};
+use liger_engine::row::{Budget, KeepLimits, Rows};
 use liger_engine::{
     Announced, IndexId, Key, KeyRange, NewRow, Row, Session, TableId, Transaction, TxnError, table,
 };
@@ -95,6 +95,8 @@ pub struct RowsRun {
     pub ring_bytes: u64,
     /// How long transactions wait for rows that others hold; `None`: not at all.
     pub wait: Option<&'static (dyn WaitPolicy + Sync)>,
+    /// How much is kept for readers of snapshots; `None`: as usual.
+    pub keep: Option<KeepLimits>,
     /// What else hosts decide by: by host, from the first again where there are more hosts.
     pub policies: Vec<Policies>,
     /// Steps after which a run counts as stuck.
@@ -131,6 +133,7 @@ impl RowsRun {
             spare_chunks: None,
             ring_bytes: 4 << 10,
             wait: None,
+            keep: None,
             policies: vec![Policies::default()],
             max_verbs: 20_000_000,
             disabled_site: None,
@@ -246,6 +249,7 @@ pub(crate) fn setup(run: &RowsRun, workers: u8) -> PodSetup {
         remote_hash_bits: run.remote_hash_bits,
         node_entries,
         wait: run.wait,
+        keep: run.keep,
         policies: run.policies.clone(),
         ..PodSetup::new(config, catalog)
     }

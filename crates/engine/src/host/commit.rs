@@ -57,7 +57,7 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
     }
 
     /// True if there is something to commit.
-    pub(super) fn has_changed(&self) -> bool {
+    pub fn has_changed(&self) -> bool {
         !self.running.state.core.work.changes.is_empty()
     }
 
@@ -94,6 +94,9 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
             return Err(TxnError::Fenced);
         }
         let Commit { llsn, keeps } = log.clock().begin_commit(cx, cx.worker(), above + 1);
+        if keeps {
+            host.instance.snapshots.note_kept();
+        }
         let state = &mut self.running.state;
         (state.llsn, state.keeps) = (llsn, keeps);
         debug_assert!(llsn > above, "a version above everything touched");

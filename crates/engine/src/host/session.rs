@@ -96,7 +96,9 @@ impl<'h, F: Fabric, M: Method> HostSession<'h, F, M> {
     /// ([`TxnError::SnapshotTooOld`]).
     ///
     /// # Errors
-    /// [`TxnError::Fenced`] if the host has been ruled out, [`TxnError::Unsuited`] if the pod keeps no log.
+    /// [`TxnError::Fenced`] if the host has been ruled out, [`TxnError::Unsuited`] if the pod keeps no log, a
+    /// conflict ([`Conflict::Partition`](crate::txn::Conflict::Partition)) while locks of a host that died as
+    /// it committed are being resolved.
     ///
     /// # Panics
     /// If a transaction is open.
@@ -128,6 +130,14 @@ impl<'h, F: Fabric, M: Method> HostSession<'h, F, M> {
         body: impl FnOnce(&mut Txn<'h, F, M>) -> Result<R, TxnError>,
     ) -> Result<R, TxnError> {
         self.begin_snapshot()?;
+        self.run(body)
+    }
+
+    /// Runs the body of the transaction that has begun, and ends it.
+    fn run<R>(
+        &mut self,
+        body: impl FnOnce(&mut Txn<'h, F, M>) -> Result<R, TxnError>,
+    ) -> Result<R, TxnError> {
         match body(&mut self.txn) {
             Ok(result) => self.commit().map(|()| result),
             Err(error) => {
@@ -247,13 +257,7 @@ impl<'h, F: Fabric, M: Method> Session for HostSession<'h, F, M> {
         body: impl FnOnce(&mut Self::Txn) -> Result<R, TxnError>,
     ) -> Result<R, TxnError> {
         self.begin()?;
-        match body(&mut self.txn) {
-            Ok(result) => self.commit().map(|()| result),
-            Err(error) => {
-                self.roll_back();
-                Err(error)
-            }
-        }
+        self.run(body)
     }
 
     fn ticket(&self) -> Ticket {

@@ -60,6 +60,8 @@ pub(crate) struct Equipment {
     pub(crate) wait: &'static (dyn WaitPolicy + Sync),
     /// Bytes that the changes of a transaction may take.
     pub(crate) transaction_bytes: u64,
+    /// How long old versions are kept without readers, in nanoseconds.
+    pub(crate) keep_idle_ns: u64,
 }
 
 /// Open transactions hold this host up in taking over partitions, or in following them.
@@ -134,14 +136,14 @@ impl Instance {
         equipment: Equipment,
     ) -> Self {
         let (me, incarnation) = (cx.host(), member.incarnation());
-        let Equipment { log, history, hearer, wait, transaction_bytes } = equipment;
+        let Equipment { log, history, hearer, wait, transaction_bytes, keep_idle_ns } = equipment;
         Self {
             me,
             plan: plan.clone(),
             catalog,
             owners: Owners::new(cx, plan, member.slot()),
             transactions: Transactions::new(),
-            snapshots: Snapshots::default(),
+            snapshots: Snapshots::new(keep_idle_ns),
             waits: Waits::new(),
             wait,
             transaction_bytes,

@@ -8,23 +8,26 @@
 //! Not here: the clock (log/moments.rs), and how rows are read (row/as_of.rs).
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use liger_fabric::{Cx, Fabric, HostId, Latch};
+use liger_pod::membership::{HostState, Slot};
+use liger_pod::watch;
 
 use super::Instance;
 use crate::log::HostLog;
 use crate::log::moments::NONE;
-use crate::txn::TxnError;
-
-/// A host that keeps old versions looks so seldom whether anybody reads them, in nanoseconds, and keeps
-/// them so long without readers.
-const IDLE_NS: u64 = 60_000_000_000;
+use crate::txn::{Conflict, TxnError};
 
 /// How many snapshots read as of each moment, those that are being opened included.
-#[derive(Default)]
 pub(crate) struct Snapshots {
     open: Latch<Open>,
+    /// This host has opened some, or kept what it has overwritten: it sees to it that this ends.
+    is_kept: AtomicBool,
     idle: Latch<Idle>,
+    /// A host that keeps old versions looks so seldom whether anybody reads them, in nanoseconds, and keeps
+    /// them so long without readers.
+    idle_ns: u64,
 }
 
 #[derive(Default)]
@@ -38,6 +41,22 @@ struct Open {
 struct Idle {
     opened: u64,
     since_ns: u64,
+}
+
+impl Snapshots {
+    /// None yet; so long old versions are kept without readers, in nanoseconds.
+    pub(crate) fn new(idle_ns: u64) -> Self {
+        let is_kept = AtomicBool::new(false);
+        Self { open: Latch::default(), is_kept, idle: Latch::default(), idle_ns }
+    }
+
+    /// This host keeps old versions, or has others keep them.
+    #[inline]
+    pub(crate) fn note_kept(&self) {
+        if !self.is_kept.load(Ordering::Relaxed) {
+            self.is_kept.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Open {
@@ -60,7 +79,8 @@ impl Instance {
     /// others end their commits, or learn that they have to keep old versions.
     ///
     /// # Errors
-    /// If the pod keeps no log, or this host has been ruled out.
+    /// If the pod keeps no log, this host has been ruled out, or another one has died while it committed, and
+    /// its locks are not resolved yet.
     pub(crate) fn open_snapshot<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -79,25 +99,26 @@ impl Instance {
         }
         drop(open);
         moments.note_opened(cx);
-        let moment = loop {
-            if self.is_fenced() {
-                self.close_snapshot(cx, first);
-                return Err(TxnError::Fenced);
-            }
+        self.snapshots.note_kept();
+        let mut may_change = |host| {
+            turn();
+            self.may_commit(cx, host)
+        };
+        let closed = loop {
             if !clock.keep(cx, self.members(cx)) {
-                turn();
+                if let Err(error) = may_change(self.me) {
+                    break Err(error);
+                }
                 continue;
             }
-            let mut goes_on = || {
-                turn();
-                !self.is_fenced()
-            };
-            match moments.close(cx, || self.readers(cx), &mut goes_on) {
-                Some(moment) => break moment,
-                // The epoch has no more moments.
-                None => _ = clock.tick(cx, clock.now(cx)),
+            let epoch = clock.now(cx);
+            match moments.close(cx, epoch, &mut may_change) {
+                Ok(Some(moment)) => break Ok(moment),
+                Ok(None) => _ = clock.tick(cx, epoch),
+                Err(error) => break Err(error),
             }
         };
+        let moment = closed.inspect_err(|_| self.close_snapshot(cx, first))?;
         debug_assert!(first <= moment, "what was told is no newer than what is read as of");
         let mut open = self.snapshots.open.lock(cx);
         open.add(moment);
@@ -106,10 +127,27 @@ impl Instance {
         Ok(moment)
     }
 
+    /// True if a commit of a host may still change something.
+    ///
+    /// # Errors
+    /// If this host has been ruled out; and if that one has died, and others have not resolved its locks:
+    /// what its last commits have changed may be changed in part.
+    fn may_commit<F: Fabric>(&self, cx: &Cx<F>, host: HostId) -> Result<bool, TxnError> {
+        if self.is_fenced() {
+            return Err(TxnError::Fenced);
+        }
+        // A word that makes no sense tells nothing.
+        let Ok(slot) = Slot::load(cx, &self.plan, host) else { return Ok(true) };
+        match slot.state {
+            HostState::Fenced if watch::is_resolved(cx, &self.plan, slot) == Ok(true) => Ok(false),
+            HostState::Fenced => Err(Conflict::Partition.into()),
+            state => Ok(state.is_member()),
+        }
+    }
+
     /// Pins what any snapshot may want, for somebody who is to look at blocks of old versions: they are not
-    /// freed
-    /// until [`Instance::close_snapshot`] is called for the first moment, but for those that were overwritten
-    /// up to the second one, which no snapshot wants.
+    /// freed until [`Instance::close_snapshot`] is called for the first moment, but for those that were
+    /// overwritten up to the second one, which no snapshot wants.
     pub(crate) fn pin_old_versions<F: Fabric>(&self, cx: &Cx<F>, log: &HostLog) -> (u64, u64) {
         let (moments, members) = (log.clock().moments(), self.members(cx));
         let mut open = self.snapshots.open.lock(cx);
@@ -117,8 +155,7 @@ impl Instance {
         let pinned = moments.oldest_wanted(cx, members).min(mine);
         open.add(pinned);
         self.tell_oldest(cx, &mut open);
-        // Whoever freed some before that was told knew of no other snapshots than these.
-        (pinned, moments.oldest_wanted(cx, members & !(1 << self.me.0)).min(mine))
+        (pinned, moments.freed(cx).max(pinned))
     }
 
     /// Pins what a snapshot of another host wants, if that still reads as of this moment; false if it may
@@ -163,16 +200,22 @@ impl Instance {
 
     /// If nobody has read a snapshot for long, old versions are not kept any more. Called now and then.
     pub(crate) fn rest_from_keeping<F: Fabric>(&self, cx: &Cx<F>) {
+        let snapshots = &self.snapshots;
+        if !snapshots.is_kept.load(Ordering::Relaxed) {
+            return;
+        }
         let Some(log) = &self.log else { return };
-        let Some(mut idle) = self.snapshots.idle.try_lock() else { return };
+        let Some(mut idle) = snapshots.idle.try_lock() else { return };
         let now_ns = cx.now_ns();
-        if now_ns.saturating_sub(idle.since_ns) < IDLE_NS {
+        if now_ns.saturating_sub(idle.since_ns) < snapshots.idle_ns {
             return;
         }
         let (clock, opened) = (log.clock(), log.clock().moments().opened(cx));
         let nobody_reads = clock.moments().oldest_wanted(cx, self.members(cx)) == clock.moments().now(cx);
-        if idle.opened == opened && nobody_reads && clock.keeps(cx) {
+        if idle.opened == opened && nobody_reads {
             clock.keep_no_more(cx);
+            // Whoever keeps something later says so again.
+            snapshots.is_kept.store(clock.keeps(cx), Ordering::Relaxed);
         }
         *idle = Idle { opened, since_ns: now_ns };
     }

@@ -194,20 +194,20 @@ impl LogClock {
         let word = cx.load(self.word);
         match (word & KEEPS != 0, self.moments.keeping(cx)) {
             (true, Keeping::Since(_)) => return true,
-            (_, Keeping::Ends) => self.end_keeping(cx),
+            (_, Keeping::Ends(_)) => self.end_keeping(cx),
             (false, _) => {
                 // From the next epoch on all who commit know it.
                 if cx.compare_exchange(self.word, word, (word + 1) | KEEPS).is_ok() {
                     self.wake_shippers(cx);
                 }
             }
-            (true, Keeping::No) => self.moments.set_keeping(cx, Keeping::No, Keeping::From(epoch_in(word))),
-            (true, begins @ Keeping::From(epoch)) => {
+            (true, no @ Keeping::No(_)) => self.begin_keeping(cx, no, word),
+            (true, begins @ Keeping::From(first)) => {
                 // Who commits without does so in an earlier epoch: when those are over on all hosts, nobody
                 // does.
+                let epoch = epoch_of_moment(first);
                 if self.pod_durable(cx, members) + 1 >= epoch {
-                    let moment = self.moments.take(cx, first_moment_of(epoch));
-                    self.moments.set_keeping(cx, begins, Keeping::Since(moment));
+                    self.moments.set_keeping(cx, begins, Keeping::Since(self.moments.take(cx, first)));
                 } else {
                     self.want(cx, epoch - 1);
                 }
@@ -216,24 +216,36 @@ impl LogClock {
         false
     }
 
+    fn begin_keeping<F: Fabric>(&self, cx: &Cx<F>, from: Keeping, word: u64) {
+        debug_assert!(word & KEEPS != 0, "who commits in this epoch knows it");
+        self.moments.set_keeping(cx, from, Keeping::From(first_moment_of(epoch_in(word))));
+    }
+
     /// Old versions are not kept any more: nobody has read a snapshot for long. Who has opened one meanwhile
     /// finds that it is good for nothing.
     pub(crate) fn keep_no_more<F: Fabric>(&self, cx: &Cx<F>) {
-        let since = self.moments.keeping(cx);
-        if let Keeping::Since(_) = since {
-            self.moments.set_keeping(cx, since, Keeping::Ends);
-            self.end_keeping(cx);
+        let word = cx.load(self.word);
+        match self.moments.keeping(cx) {
+            // Who was about to begin has died.
+            no @ Keeping::No(_) if word & KEEPS != 0 => self.begin_keeping(cx, no, word),
+            is @ (Keeping::From(moment) | Keeping::Since(moment)) => {
+                self.moments.set_keeping(cx, is, Keeping::Ends(moment));
+            }
+            Keeping::No(_) | Keeping::Ends(_) => {}
         }
+        self.end_keeping(cx);
     }
 
+    /// If it is to end, it does.
     fn end_keeping<F: Fabric>(&self, cx: &Cx<F>) {
+        // In this order: if it has ended meanwhile, this word is another by now.
         let word = cx.load(self.word);
-        if word & KEEPS != 0 {
-            // (No word comes twice.)
-            let _ = cx.compare_exchange(self.word, word, (word & !KEEPS) + 1);
+        let ends @ Keeping::Ends(moment) = self.moments.keeping(cx) else { return };
+        if word & KEEPS != 0 && cx.compare_exchange(self.word, word, (word & !KEEPS) + 1).is_ok() {
+            self.wake_shippers(cx);
         }
         if cx.load(self.word) & KEEPS == 0 {
-            self.moments.set_keeping(cx, Keeping::Ends, Keeping::No);
+            self.moments.set_keeping(cx, ends, Keeping::No(moment));
         }
     }
 

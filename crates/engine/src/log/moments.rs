@@ -3,7 +3,8 @@
 //! ```text
 //! version   26..64 epoch   14..26 moment within the epoch   0..14 count within the moment
 //! pod's     line of the epoch: word 5, the moment; word 6, whether old versions are kept ([`Keeping`])
-//! host's    line of the log: word 3, the oldest moment that it reads as of; word 4, how many it has opened
+//! host's    line of the log: word 3, the oldest moment that it reads as of; word 4, how many it has opened;
+//!           word 5, up to which moment it may have freed what it had overwritten in other hosts' rows
 //! worker's  line of its ring: word 2, odd while it commits
 //! ```
 //!
@@ -17,8 +18,13 @@
 //! 2. The pod's moment never goes back. Its epoch is never newer than the pod's epoch.
 //! 3. Who opens a snapshot tells a moment that is no newer than the one it reads as of before it takes that:
 //!    who asks which old versions are wanted reads the pod's moment first, and then what hosts tell.
-//! 4. Old versions are kept by who commits in an epoch whose word says so. Snapshots are older than that only
-//!    if word 6 says that they are; who has read as of one looks at that afterwards.
+//! 4. A host frees blocks of old versions up to the least of what is wanted before and after it has told that
+//!    it does: who tells what it pins, and then reads what all have told, finds the others where they were.
+//!    No snapshot wants what anybody has told.
+//! 5. Old versions are kept by who commits in an epoch whose word says so, and all that was overwritten since
+//!    a moment is kept while word 6 says so: who has read as of a moment looks at that afterwards. The bit in
+//!    the epoch's word is cleared only while word 6 says that keeping ends, by who has loaded the epoch's
+//!    word before that; it is set only while word 6 does not; and neither word ever comes twice.
 //!
 //! Not here: old versions (row/kept.rs).
 
@@ -27,7 +33,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use liger_fabric::{Cx, Fabric, HostId, SyncAddr, WorkerId};
 use liger_pod::plan::Plan;
 
-use super::record::{COUNT_BITS, EPOCH_MOMENTS, epoch_of_moment};
+use super::record::{COUNT_BITS, EPOCH_MOMENTS, epoch_of, epoch_of_moment};
+use crate::txn::TxnError;
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -35,13 +42,11 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "moments.await-commits",
     "moments.end-the-moment",
     "moments.tell-before-taking",
+    "moments.tell-what-goes",
 ];
 
 /// What a host tells that reads no snapshot; and since when old versions are kept if they are not.
 pub const NONE: u64 = u64::MAX;
-
-// No moment of an epoch, from 1 on, is taken for something else.
-const _: () = assert!(EPOCH_MOMENTS > ENDS && epoch_of_moment(FROM) > 1 << 50);
 
 // A version has room for a moment of its epoch, and for counts within it.
 const _: () = assert!(EPOCH_MOMENTS.is_power_of_two() && EPOCH_MOMENTS.ilog2() < COUNT_BITS);
@@ -49,39 +54,41 @@ const _: () = assert!(EPOCH_MOMENTS.is_power_of_two() && EPOCH_MOMENTS.ilog2() <
 /// Whether old versions are kept, beside what the epoch's word says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Keeping {
-    /// They are not.
-    No,
-    /// They were, and are not to be any more.
-    Ends,
-    /// By all who commit in this epoch or later.
+    /// They are not. (They were, as of this moment; 0: never.)
+    No(u64),
+    /// They were, as of this moment, and are not to be any more.
+    Ends(u64),
+    /// By all who commit in the epoch of this moment, its first, or later.
     From(u64),
     /// By everybody, and so all that was overwritten since this moment.
     Since(u64),
 }
 
-/// Set in the word of an epoch from which on they are.
-const FROM: u64 = 1 << 63;
-const ENDS: u64 = 1;
+/// Two bits above a moment say which it is.
+const KIND: u64 = 62;
+
+// A moment has room below them.
+const _: () = assert!(epoch_of_moment(1 << KIND) > epoch_of(u64::MAX));
 
 impl Keeping {
     fn encode(self) -> u64 {
-        match self {
-            Self::No => 0,
-            Self::Ends => ENDS,
-            Self::From(epoch) => FROM | epoch,
-            Self::Since(moment) => {
-                debug_assert!(moment > ENDS && moment & FROM == 0, "a moment of an epoch: {moment:#x}");
-                moment
-            }
-        }
+        let (kind, moment) = match self {
+            Self::No(moment) => (0, moment),
+            Self::Ends(moment) => (1, moment),
+            Self::From(moment) => (2, moment),
+            Self::Since(moment) => (3, moment),
+        };
+        debug_assert!(moment >> KIND == 0, "{moment:#x} is no moment");
+        kind << KIND | moment
     }
 
     fn decode(word: u64) -> Self {
-        match word {
-            0 => Self::No,
-            ENDS => Self::Ends,
-            word if word & FROM != 0 => Self::From(word & !FROM),
-            moment => Self::Since(moment),
+        let moment = word & ((1 << KIND) - 1);
+        match word >> KIND {
+            0 => Self::No(moment),
+            1 => Self::Ends(moment),
+            2 => Self::From(moment),
+            _ => Self::Since(moment),
         }
     }
 }
@@ -92,6 +99,7 @@ pub struct Moments {
     since: SyncAddr,
     /// By host.
     reads: Vec<SyncAddr>,
+    freed: Vec<SyncAddr>,
     opened: Vec<SyncAddr>,
     /// By host and worker.
     commits: Vec<Vec<SyncAddr>>,
@@ -119,6 +127,7 @@ impl Moments {
             now: epoch.word(5),
             since: epoch.word(6),
             reads: plan.hosts().map(|host| of_host(host, 3)).collect(),
+            freed: plan.hosts().map(|host| of_host(host, 5)).collect(),
             opened: plan.hosts().map(|host| of_host(host, 4)).collect(),
             commits,
             mine,
@@ -158,13 +167,14 @@ impl Moments {
     }
 
     /// Ends the pod's moment, unless somebody does: the one that has ended; `None` if its epoch has no more
-    /// of them.
-    fn end<F: Fabric>(&self, cx: &Cx<F>) -> Option<u64> {
+    /// of them, and is the pod's `epoch` or a later one.
+    fn end<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) -> Option<u64> {
         let now = self.now(cx);
         if cx.sabotaged("moments.end-the-moment") {
             return Some(now);
         }
-        if epoch_of_moment(now + 1) > epoch_of_moment(now) {
+        let next = epoch_of_moment(now + 1);
+        if next > epoch_of_moment(now) && next > epoch {
             return None;
         }
         let _ = cx.compare_exchange(self.now, now, now + 1);
@@ -201,17 +211,21 @@ impl Moments {
         cx.load(self.reads[usize::from(host.0)])
     }
 
-    /// Ends the moment, and waits until nobody commits who did before: `None` if somebody of `hosts` (bit h:
-    /// host h) does not end, as `turn` says who is called meanwhile. Behind [`Moments::tell`].
+    /// Ends the moment, and waits until nobody commits who did before; `None` if the pod is to go to another
+    /// epoch than `epoch`, which it has come to. Meanwhile it asks whether a host may still change anything.
+    /// Behind [`Moments::tell`].
+    ///
+    /// # Errors
+    /// What it is answered.
     pub(crate) fn close<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        mut hosts: impl FnMut() -> u16,
-        mut turn: impl FnMut() -> bool,
-    ) -> Option<u64> {
-        let ended = self.end(cx)?;
+        epoch: u64,
+        mut may_change: impl FnMut(HostId) -> Result<bool, TxnError>,
+    ) -> Result<Option<u64>, TxnError> {
+        let Some(ended) = self.end(cx, epoch) else { return Ok(None) };
         if cx.sabotaged("moments.await-commits") {
-            return Some(ended);
+            return Ok(Some(ended));
         }
         for (host, words) in self.commits.iter().enumerate() {
             for &word in words {
@@ -219,14 +233,10 @@ impl Moments {
                 if first.is_multiple_of(2) {
                     continue;
                 }
-                while cx.load(word) == first && hosts() >> host & 1 != 0 {
-                    if !turn() {
-                        return None;
-                    }
-                }
+                while cx.load(word) == first && may_change(HostId(host as u8))? {}
             }
         }
-        Some(ended)
+        Ok(Some(ended))
     }
 
     /// The least moment that a snapshot reads as of which is open on a host of `hosts` (bit h: host h), or
@@ -236,6 +246,24 @@ impl Moments {
         let of = |host: &usize| hosts >> host & 1 != 0;
         let told = (0..self.reads.len()).filter(of).map(|host| cx.load(self.reads[host])).min();
         told.unwrap_or(NONE).min(before)
+    }
+
+    /// This host is to free what was overwritten up to a moment that nobody wanted: up to which one it may.
+    pub(crate) fn free_up_to<F: Fabric>(&self, cx: &Cx<F>, unwanted: u64, hosts: u16) -> u64 {
+        debug_assert!(unwanted != NONE, "the pod's moment is wanted");
+        let word = self.freed[usize::from(cx.host().0)];
+        let mut told = cx.load(word);
+        while told < unwanted && !cx.sabotaged("moments.tell-what-goes") {
+            // Other workers of this host do so, too.
+            told = cx.compare_exchange(word, told, unwanted).map_or_else(|other| other, |_| unwanted);
+        }
+        self.oldest_wanted(cx, hosts).min(unwanted)
+    }
+
+    /// What was overwritten up to this moment may have been freed, and no snapshot wants it. Behind
+    /// [`Moments::tell`] of what is not to go.
+    pub(crate) fn freed<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        self.freed.iter().map(|&word| cx.load(word)).max().unwrap_or(0)
     }
 
     /// This host has opened another snapshot.

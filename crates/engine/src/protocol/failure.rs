@@ -29,6 +29,11 @@ pub enum Failure {
         /// Offset of the word.
         root: u64,
     },
+    /// The block of a shared row is damaged.
+    Row {
+        /// Offset of the block.
+        offset: u64,
+    },
     /// Rows of the partition are not there yet, and cannot be made.
     NotRestored {
         /// What they are made from.
@@ -69,6 +74,7 @@ impl Failure {
                 TxnError::OutOfMemory { what: "rows of a partition", needed_bytes }
             }
             Self::NotRestored { at } => TxnError::NotRestored { table, at },
+            Self::Row { offset } => TxnError::Damaged { table, what: "row in shared memory", found: offset },
             Self::IndexNode { offset } => TxnError::Damaged { table, what: "shared index", found: offset },
             Self::IndexDirectory { root } => {
                 TxnError::Damaged { table, what: "index directory", found: root }

@@ -10,28 +10,24 @@
 //! 4. What is shown counts if afterwards everything is still kept since then: the pod's word, this host's,
 //!    and the share's say so.
 //!
-//! Rows of another host are its business: it copies those of a key or a range into a block of the reader.
+//! Rows of another host are its business (copies.rs). Not here: what is kept, and since when (keeping.rs).
 
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
 
-use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, Work as Cost};
-use liger_pod::heap::{BlockClass, TupleAddr};
+use liger_fabric::{Cx, DataAddr, Fabric, LINE, Work as Cost};
+use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
 
 use super::block::{DELETED, RowHead, UNCOMMITTED, VERSION, row_start};
 use super::chain::{Found, Link};
-use super::kept::Old;
-use super::message::{Action, Answer, Copies};
 use super::partition::{RowId, TablePart, damaged_row};
 use super::rows::Rows;
 use super::work::Work;
 use crate::catalog::At;
 use crate::log::record::moment_of;
-use crate::protocol::failure::Failure;
 use crate::protocol::relational::Flow;
 use crate::protocol::workspace::Visitor;
-use crate::tables::key::{Key, KeyRange, MAX_KEY_WORDS};
+use crate::tables::key::{Key, KeyRange};
 use crate::tables::record::Row;
 use crate::txn::{Conflict, TableId, TxnError};
 
@@ -48,10 +44,6 @@ pub const SABOTAGE_STEPS: &[&str] = &[
 const BATCH: usize = 128;
 /// How often a block is looked at.
 const LOOKS: usize = 4;
-/// Bytes of the block that another host copies rows into, if one row does not need more.
-const COPIES_BYTES: usize = 16 << 10;
-/// Most bytes of it.
-const MOST_BYTES: usize = 64 << 10;
 /// Rounds of asking an owner before a partition that keeps moving counts as a conflict.
 const ROUNDS: usize = 8;
 
@@ -66,7 +58,7 @@ enum Now {
 }
 
 /// Where a visit stands.
-enum Step {
+pub(super) enum Step {
     /// It has ended: at the end of its range, or where who sees has enough.
     Ended(ControlFlow<()>),
     /// It goes on with this key.
@@ -78,106 +70,17 @@ enum Step {
 }
 
 /// What sees rows: key, version and bytes.
-type See<'s> = &'s mut dyn FnMut(&Key, u64, &[u8]) -> ControlFlow<()>;
+pub(super) type See<'s> = &'s mut dyn FnMut(&Key, u64, &[u8]) -> ControlFlow<()>;
 
 impl Rows {
-    /// Keeps a version of this host that is overwritten or removed now.
-    pub(super) fn keep_own(&self, part: &mut TablePart, key: &Key, (from, until): (u64, u64), bytes: &[u8]) {
-        debug_assert!(from < until, "version {from:#x} is replaced by {until:#x}");
-        let took = part.kept.keep(key, Old { from, until, bytes: bytes.into() });
-        self.kept_more(part, took);
-    }
-
-    /// So much more is kept: what nobody wants goes on the way, and the oldest if it is too much.
-    fn kept_more(&self, part: &mut TablePart, took: usize) {
-        if took == 0 {
-            return;
-        }
-        let unwanted = part.kept.forget_up_to(self.unwanted.load(Ordering::Relaxed), 4);
-        let all = self.kept_bytes.fetch_add(took as u64, Ordering::Relaxed) + took as u64;
-        let (mut gone, most) = (unwanted, self.most_kept_bytes);
-        if all.saturating_sub(unwanted as u64) > most {
-            let (forgotten, since) = part.kept.forget_bytes(took);
-            part.kept_since = part.kept_since.max(since);
-            gone += forgotten;
-        }
-        self.kept_bytes.fetch_sub(gone as u64, Ordering::Relaxed);
-    }
-
-    /// A row leaves shared memory, or goes: what other hosts have kept of it comes here.
-    pub(super) fn keep_chain<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart, key: &Key, at: TupleAddr) {
-        let Some(log) = self.log.as_ref().filter(|log| log.clock().keeps(cx)) else { return };
-        let (place, shape) = (part.place, part.shape());
-        let (pinned, wanted) = self.pin_old_versions(cx, log);
-        let link = self.fresh_link(cx, part, at);
-        let mut found = Vec::new();
-        let whole = self.gather(cx, link, (place, key), shape, wanted, |old| found.push(old));
-        self.close_snapshot(cx, pinned);
-        for old in found {
-            let took = part.kept.keep(key, old);
-            self.kept_more(part, took);
-        }
-        if !whole {
-            part.kept_since = part.kept_since.max(log.clock().moments().now(cx));
-        }
-    }
-
     /// The link of a shared row.
-    fn fresh_link<F: Fabric>(&self, cx: &Cx<F>, part: &TablePart, at: TupleAddr) -> Link {
+    pub(super) fn fresh_link<F: Fabric>(&self, cx: &Cx<F>, part: &TablePart, at: TupleAddr) -> Link {
         let shape = part.shape();
         cx.begin_unsure();
         self.shared.freshen(cx, at.block().byte((shape.block_len() - LINE) as u64), LINE);
         let link = Self::link_of(cx, at.block(), shape);
         cx.end_unsure(false);
         link
-    }
-
-    /// Everything that is overwritten from now on is kept; of what was before nothing is known: a host has
-    /// died, which may have kept something.
-    pub(super) fn keep_from_now<F: Fabric>(&self, cx: &Cx<F>) {
-        if let Some(log) = &self.log {
-            self.kept_since.fetch_max(log.clock().moments().now(cx), Ordering::SeqCst);
-        }
-    }
-
-    /// A partition has come here: what was overwritten before is not here.
-    pub(super) fn keep_what_comes<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
-        let Some(log) = &self.log else { return };
-        for relation in self.relations() {
-            let mut part = self.part(cx, (partition, relation.id));
-            part.kept_since = part.kept_since.max(log.clock().moments().now(cx));
-        }
-    }
-
-    /// Frees what no snapshot wants; called now and then.
-    pub(super) fn forget_unwanted<F: Fabric>(&self, cx: &Cx<F>) {
-        let Some(log) = &self.log else { return };
-        self.free_copies(cx);
-        let has_any = self.kept_bytes.load(Ordering::Relaxed) > 0 || self.old_block_bytes(cx) > 0;
-        if !has_any {
-            return;
-        }
-        let wanted = log.clock().moments().oldest_wanted(cx, self.members(cx));
-        self.unwanted.fetch_max(wanted, Ordering::Relaxed);
-        self.free_old_blocks(cx, wanted);
-        let (partitions, relations) = (u64::from(self.partition_count()), self.relations().count() as u64);
-        // A share at a time.
-        let turn = self.forget_turn.fetch_add(1, Ordering::Relaxed) % (partitions * relations.max(1)).max(1);
-        let partition = PartitionId((turn % partitions) as u16);
-        let Some(relation) = self.relations().nth((turn / partitions) as usize) else { return };
-        if self.holds(partition) {
-            let mut part = self.part(cx, (partition, relation.id));
-            let gone = part.kept.forget_up_to(wanted, usize::MAX);
-            self.kept_bytes.fetch_sub(gone as u64, Ordering::Relaxed);
-        }
-    }
-
-    /// Checks that everything is kept that was overwritten since a moment, behind what was read of then.
-    fn check_since<F: Fabric>(&self, cx: &Cx<F>, part: &TablePart, moment: u64) -> Result<(), TxnError> {
-        let Some(log) = &self.log else { return Err(TxnError::SnapshotTooOld) };
-        let since = part.kept_since.max(self.kept_since.load(Ordering::SeqCst));
-        let is_kept = since.max(log.clock().moments().since(cx)) <= moment;
-        if is_kept || cx.sabotaged("as_of.check-since") { Ok(()) } else { Err(TxnError::SnapshotTooOld) }
     }
 
     /// What a row of this host is now, whose share is latched; its bytes, if the snapshot shows them.
@@ -297,7 +200,7 @@ impl Rows {
     }
 
     /// Shows some rows of a range of a partition as they were.
-    fn step_as_of<F: Fabric>(
+    pub(super) fn step_as_of<F: Fabric>(
         &self,
         cx: &Cx<F>,
         at: (PartitionId, TableId),
@@ -346,77 +249,6 @@ impl Rows {
         }
         self.check_since(cx, part, moment)?;
         Ok(if ended { Step::Ended(ControlFlow::Continue(())) } else { Step::At(from) })
-    }
-
-    /// Copies rows of a range as they were into a block of another host.
-    pub(super) fn copy_as_of<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        from: (HostId, u16),
-        (partition, table): (PartitionId, TableId),
-        asked: &Copies,
-    ) -> Answer {
-        let Copies { range, moment, at, len } = asked;
-        let Ok(relation) = self.catalog.relation(table) else { return Answer::Conflict };
-        let (key_bytes, size) = (8 * relation.key_words, 8 * relation.key_words + 8 + relation.row_len);
-        if !self.heap.may_hold(*at, *len as usize) || size > *len as usize {
-            return Answer::Conflict;
-        }
-        let mut copies: Vec<u8> = Vec::with_capacity(*len as usize);
-        let mut see = |key: &Key, version: u64, bytes: &[u8]| {
-            key.words().iter().for_each(|word| copies.extend_from_slice(&word.to_ne_bytes()));
-            debug_assert_eq!(copies.len() % size, key_bytes, "keys of one relation");
-            copies.extend_from_slice(&version.to_ne_bytes());
-            copies.extend_from_slice(bytes);
-            if copies.len() + size > *len as usize {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        };
-        let Some(log) = &self.log else { return Answer::TooOld };
-        // Nobody frees what it may come across, also if the reader's host dies.
-        if !self.pin_for(cx, log, (from.0, *moment)) {
-            return Answer::TooOld;
-        }
-        let step = self.step_as_of(cx, (partition, table), (range, *moment), &mut see);
-        self.close_snapshot(cx, *moment);
-        let next = match step {
-            Ok(Step::Ended(ControlFlow::Continue(()))) => None,
-            Ok(Step::Ended(ControlFlow::Break(()))) => {
-                let last = copies.len() - size;
-                let words = copies[last..last + key_bytes].chunks_exact(8);
-                let words: Vec<u64> =
-                    words.map(|word| u64::from_ne_bytes(word.try_into().expect("8"))).collect();
-                Key::from_words(&words).next()
-            }
-            Ok(Step::At(key)) => Some(key),
-            Ok(Step::Unrestored(key, from)) => match self.restore_key(cx, (partition, table), &key) {
-                Ok(()) => Some(from),
-                Err(error) => return Answer::Failed(error.into()),
-            },
-            Ok(Step::Elsewhere) | Err(TxnError::Conflict(_)) => return Answer::Conflict,
-            Err(TxnError::SnapshotTooOld) => return Answer::TooOld,
-            Err(TxnError::Damaged { found, .. }) => {
-                return Answer::Failed(Failure::IndexNode { offset: found });
-            }
-            Err(error) => return Answer::Failed(error.into()),
-        };
-        debug_assert!(copies.len().is_multiple_of(size) && copies.len() <= *len as usize, "whole rows");
-        let rows = (copies.len() / size) as u32;
-        // Under the latch: who sweeps this partition of a dead host's locks has fenced it before, and its
-        // memory is another's only then.
-        let latched = self.part(cx, (partition, table));
-        if self.owners.is_fenced(from.0, from.1) || !self.owns(partition) {
-            return Answer::Conflict;
-        }
-        if !copies.is_empty() {
-            cx.write(DataAddr::new(*at), &copies);
-            self.shared.write_back(cx, DataAddr::new(*at), copies.len());
-            cx.fence();
-        }
-        drop(latched);
-        Answer::Copied { rows, next: next.filter(|key| !range.ends_before(key)) }
     }
 }
 
@@ -476,12 +308,10 @@ impl<F: Fabric> Work<'_, '_, F> {
         let mut rest = *range;
         let mut moved = 0;
         loop {
-            let step = if host.holds(at.partition) {
-                host.check_open(at.partition)?;
-                host.step_as_of(cx, at.ids(), (&rest, moment), see)?
-            } else {
-                host.check_open(at.partition)?;
-                self.step_elsewhere(at, &rest, moment, see)?
+            host.check_open(at.partition)?;
+            let step = match host.holds(at.partition) {
+                true => host.step_as_of(cx, at.ids(), (&rest, moment), see)?,
+                false => self.step_elsewhere(at, &rest, moment, see)?,
             };
             match step {
                 Step::Ended(flow) => return Ok(flow),
@@ -495,56 +325,5 @@ impl<F: Fabric> Work<'_, '_, F> {
             }
             self.seat.serve();
         }
-    }
-
-    /// Has another host copy rows, and shows them.
-    fn step_elsewhere(
-        &mut self,
-        at: At<'_>,
-        range: &KeyRange,
-        moment: u64,
-        see: See<'_>,
-    ) -> Result<Step, TxnError> {
-        let (cx, host) = (self.cx, self.host);
-        let (key_bytes, row_len) = (8 * at.relation.key_words, at.relation.row_len);
-        let size = key_bytes + 8 + row_len;
-        let len = size.clamp(COPIES_BYTES, MOST_BYTES);
-        let full = |_| TxnError::Conflict(Conflict::Memory);
-        let block = host.heap.alloc(cx, BlockClass::Scratch, len).map_err(full)?;
-        host.note_copies(cx, block, len);
-        let asked = Copies { range: *range, moment, at: block.offset(), len: len as u32 };
-        let owner = || host.owners.now(cx, &host.plan, at.partition);
-        let before = owner();
-        let answer = self.ask(at, Action::Copy(asked));
-        let mut copies = Vec::new();
-        if let Ok(Answer::Copied { rows, .. }) = answer {
-            copies.resize((rows as usize * size).min(len), 0);
-            host.shared.freshen(cx, block, copies.len());
-            cx.read(block, &mut copies);
-        }
-        // Who has not answered may be slow, and not cut off yet.
-        let by = match &answer {
-            Ok(_) => Vec::new(),
-            Err(_) => before.into_iter().chain(owner()).collect(),
-        };
-        host.end_copies(cx, block, by);
-        let next = match answer? {
-            Answer::Copied { next, .. } => next,
-            Answer::TooOld => return Err(TxnError::SnapshotTooOld),
-            Answer::Failed(failure) => return Err(failure.error(at.table())),
-            _ => return Err(Conflict::Partition.into()),
-        };
-        for copy in copies.chunks_exact(size) {
-            let mut words = [0u64; MAX_KEY_WORDS];
-            for (word, bytes) in words.iter_mut().zip(copy[..key_bytes].chunks_exact(8)) {
-                *word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
-            }
-            let key = Key::from_words(&words[..at.relation.key_words]);
-            let version = u64::from_ne_bytes(copy[key_bytes..key_bytes + 8].try_into().expect("eight bytes"));
-            if see(&key, version, &copy[key_bytes + 8..]).is_break() {
-                return Ok(Step::Ended(ControlFlow::Break(())));
-            }
-        }
-        Ok(next.map_or(Step::Ended(ControlFlow::Continue(())), Step::At))
     }
 }

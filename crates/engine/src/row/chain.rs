@@ -19,7 +19,8 @@
 //!
 //! Not here: when versions are kept (log/epoch.rs).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
 
 use liger_fabric::zerocopy::{FromBytes, IntoBytes};
 use liger_fabric::{Cx, DataAddr, Fabric, layout};
@@ -71,11 +72,26 @@ const HEAD_SUMMED: usize = 36;
 /// The longest chain that somebody follows: one that is longer does not end.
 const LONGEST: usize = 1 << 16;
 
-/// Blocks of old versions that this host has written, in the order of their ends.
-#[derive(Default)]
+/// Blocks of old versions that this host has written, about in the order of their ends.
 pub struct OldBlocks {
+    /// The moment in which each was overwritten, where it is, and its bytes.
     blocks: VecDeque<(u64, DataAddr, usize)>,
     bytes: u64,
+    most_bytes: u64,
+}
+
+impl OldBlocks {
+    /// None yet; so many bytes at most.
+    pub fn new(most_bytes: u64) -> Self {
+        Self { blocks: VecDeque::new(), bytes: 0, most_bytes }
+    }
+}
+
+impl Link {
+    /// True if there is no version before, and none is lost.
+    pub fn leads_nowhere(&self) -> bool {
+        self.at == 0
+    }
 }
 
 /// What a chain has of a moment.
@@ -121,9 +137,10 @@ impl Rows {
             // No snapshot is in between: what was kept before was replaced in that moment, too.
             return Link { at: older_at, until: if older_at == 0 { until } else { older_until } };
         }
-        let lost = Link { at: LOST, until };
         let len = OldHead::len(shape);
-        let Ok(at) = self.heap.alloc(cx, BlockClass::Scratch, len) else { return lost };
+        let Some(at) = self.place_for_old(cx, len) else {
+            return Link { at: LOST, until };
+        };
         let mut bytes = vec![0; len];
         let (head, rest) = bytes.split_at_mut(size_of::<OldHead>());
         let (words, row) = rest.split_at_mut(8 * shape.key_words);
@@ -135,10 +152,22 @@ impl Rows {
         head.copy_from_slice(of.as_bytes());
         cx.write(at, &bytes);
         self.shared.write_back(cx, at, len);
-        let mut old = self.old_blocks.lock(cx);
-        old.blocks.push_back((moment_of(until), at, len));
-        old.bytes += len as u64;
+        // Only now: that moment may be over, and nobody want what was overwritten then.
+        self.old.blocks.lock(cx).blocks.push_back((moment_of(until), at, len));
+        self.old.note_untidy();
         Link { at: at.offset(), until }
+    }
+
+    /// A block for a version that is overwritten, if there is room for so many bytes, and these are not more
+    /// than may be.
+    fn place_for_old<F: Fabric>(&self, cx: &Cx<F>, len: usize) -> Option<DataAddr> {
+        let mut old = self.old.blocks.lock(cx);
+        if old.bytes + len as u64 > old.most_bytes {
+            return None;
+        }
+        let at = self.heap.alloc(cx, BlockClass::Scratch, len).ok()?;
+        old.bytes += len as u64;
+        Some(at)
     }
 
     /// Links a row to its old versions, and starts to write that back.
@@ -152,22 +181,24 @@ impl Rows {
     pub(super) fn follow<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        mut link: Link,
-        (place, key): ((PartitionId, TableId), &Key),
+        link: Link,
+        row: ((PartitionId, TableId), &Key),
         shape: Shape,
         moment: u64,
     ) -> Found {
-        for _ in 0..LONGEST {
-            if link.at == 0 || moment_of(link.until) <= moment {
-                return Found::Nothing;
+        let mut found = None;
+        let whole = self.walk(cx, link, (row, shape), moment, |old| match old.is_of(moment) {
+            true => {
+                found = Some(old);
+                ControlFlow::Break(())
             }
-            let Some((old, older)) = self.read_old(cx, link, (place, key), shape) else { return Found::Lost };
-            if old.is_of(moment) {
-                return Found::Row(old);
-            }
-            link = older;
+            false => ControlFlow::Continue(()),
+        });
+        match found {
+            Some(old) => Found::Row(old),
+            None if whole => Found::Nothing,
+            None => Found::Lost,
         }
-        Found::Lost
     }
 
     /// Shows all of a chain that a snapshot of this moment, or a later one, may want; false if some of it is
@@ -175,18 +206,36 @@ impl Rows {
     pub(super) fn gather<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        mut link: Link,
-        (place, key): ((PartitionId, TableId), &Key),
+        link: Link,
+        row: ((PartitionId, TableId), &Key),
         shape: Shape,
         moment: u64,
         mut show: impl FnMut(Old),
     ) -> bool {
+        self.walk(cx, link, (row, shape), moment, |old| {
+            show(old);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Goes along a chain, newest first, as far as versions were replaced behind a moment; false if it breaks
+    /// off before.
+    fn walk<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        mut link: Link,
+        (row, shape): (((PartitionId, TableId), &Key), Shape),
+        moment: u64,
+        mut visit: impl FnMut(Old) -> ControlFlow<()>,
+    ) -> bool {
         for _ in 0..LONGEST {
-            if link.at == 0 || moment_of(link.until) <= moment {
+            if link.leads_nowhere() || moment_of(link.until) <= moment {
                 return true;
             }
-            let Some((old, older)) = self.read_old(cx, link, (place, key), shape) else { return false };
-            show(old);
+            let Some((old, older)) = self.read_old(cx, link, row, shape) else { return false };
+            if visit(old).is_break() {
+                return true;
+            }
             link = older;
         }
         false
@@ -224,31 +273,24 @@ impl Rows {
         Some((Old { from, until, bytes: row.into() }, Link { at: older_at, until: older_until }))
     }
 
-    /// Frees blocks of versions that were overwritten in moments up to this one: no snapshot wants them.
-    pub(super) fn free_old_blocks<F: Fabric>(&self, cx: &Cx<F>, moment: u64) {
-        let mut old = self.old_blocks.lock(cx);
+    /// Frees blocks of versions that were overwritten in moments up to this one, which no snapshot wants;
+    /// true if there are others.
+    pub(super) fn free_old_blocks<F: Fabric>(&self, cx: &Cx<F>, moment: u64) -> bool {
+        let mut old = self.old.blocks.lock(cx);
         while let Some(&(until, at, len)) = old.blocks.front() {
             if until > moment {
-                break;
+                return true;
             }
             old.blocks.pop_front();
             debug_assert!(old.bytes >= len as u64, "what is freed was counted");
             old.bytes -= len as u64;
             self.heap.free(cx, BlockClass::Scratch, at, len);
         }
+        false
     }
 
     /// Adds the blocks of old versions to the memory that is in use.
-    pub(super) fn reach_old_blocks<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        in_use: &mut std::collections::BTreeSet<u64>,
-    ) {
-        in_use.extend(self.old_blocks.lock(cx).blocks.iter().map(|(_, at, _)| at.offset()));
-    }
-
-    /// Bytes of shared memory that this host's blocks of old versions take.
-    pub fn old_block_bytes<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
-        self.old_blocks.lock(cx).bytes
+    pub(super) fn reach_old_blocks<F: Fabric>(&self, cx: &Cx<F>, in_use: &mut BTreeSet<u64>) {
+        in_use.extend(self.old.blocks.lock(cx).blocks.iter().map(|(_, at, _)| at.offset()));
     }
 }

@@ -12,7 +12,7 @@ use liger_fabric::{Cx, Fabric};
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
-use super::block::block_is;
+use super::block::{RowHead, block_is};
 use super::moves::sentinel_key;
 use super::partition::{RowId, TablePart};
 use super::rows::Rows;
@@ -30,7 +30,7 @@ impl Rows {
         reachable: &mut BTreeSet<u64>,
     ) {
         self.reach_old_blocks(cx, reachable);
-        self.reach_copies(cx, reachable);
+        self.copies.lock(cx).reach(reachable);
         let damaged = self.moves.rows_damaged.load(Ordering::Relaxed);
         if damaged > 0 {
             checked.problems.push(format!("{damaged} blocks of shared rows were found damaged"));
@@ -84,7 +84,7 @@ impl Rows {
             reachable.insert(at.block().offset());
             if !word.is_live() || !word.is_free() {
                 self.shared.freshen(cx, at.block(), part.block_len());
-                let head: super::block::RowHead = cx.read_layout(at.block());
+                let head: RowHead = cx.read_layout(at.block());
                 wrong(format!("{key:?} at rest has the word {word:?}, and the version {:#x}", head.llsn));
                 continue;
             }

@@ -29,6 +29,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "commit.sum-changes-of-others",
     "commit.sum-version",
     "commit.keep-own",
+    "commit.keep-removed",
     "commit.keep-foreign",
 ];
 
@@ -169,6 +170,10 @@ impl<'t, F: Fabric> Work<'t, '_, F> {
                             .expect("a row that goes has a change");
                         let key = self.state.core.work.changes[change].key;
                         let llsn = if committed && !fresh { self.state.llsn } else { 0 };
+                        if llsn > 0 && self.state.keeps && !cx.sabotaged("commit.keep-removed") {
+                            let (from, old) = (part.rows.version(row), part.rows.bytes(row).to_vec());
+                            host.keep_own(part, &key, (from, llsn), &old);
+                        }
                         host.remove_row(cx, part, &key, row, host.me, llsn);
                     } else {
                         part.unlock(cx, host.shared, row, self.state.me);

@@ -154,6 +154,7 @@ const ROOM_LATER: u8 = 28;
 const COPY: u8 = 6;
 const COPIED: u8 = 29;
 const TOO_OLD: u8 = 30;
+const ROW_DAMAGED: u8 = 31;
 
 impl Message {
     /// The message's bytes.
@@ -256,6 +257,7 @@ fn encode_answer(out: &mut Out<'_>, to: &Requester, answer: &Answer) {
         Answer::TooOld => TOO_OLD,
         Answer::Failed(Failure::SharedMemory { .. }) => SHARED_MEMORY_FULL,
         Answer::Failed(Failure::Rows { .. }) => ROWS_FULL,
+        Answer::Failed(Failure::Row { .. }) => ROW_DAMAGED,
         Answer::Failed(Failure::IndexNode { .. }) => INDEX_NODE_DAMAGED,
         Answer::Failed(Failure::IndexDirectory { .. }) => INDEX_DIRECTORY_DAMAGED,
         Answer::Failed(Failure::NotRestored { at }) => match at.file {
@@ -274,6 +276,7 @@ fn encode_answer(out: &mut Out<'_>, to: &Requester, answer: &Answer) {
         Answer::Failed(
             Failure::SharedMemory { needed_bytes: number }
             | Failure::Rows { needed_bytes: number }
+            | Failure::Row { offset: number }
             | Failure::IndexNode { offset: number }
             | Failure::IndexDirectory { root: number },
         ) => {
@@ -325,6 +328,7 @@ fn decode_answer(kind: u8, input: &mut In<'_>) -> Option<Answer> {
         }
         SHARED_MEMORY_FULL => Answer::Failed(Failure::SharedMemory { needed_bytes: input.number(8)? }),
         ROWS_FULL => Answer::Failed(Failure::Rows { needed_bytes: input.number(8)? }),
+        ROW_DAMAGED => Answer::Failed(Failure::Row { offset: input.number(8)? }),
         INDEX_NODE_DAMAGED => Answer::Failed(Failure::IndexNode { offset: input.number(8)? }),
         INDEX_DIRECTORY_DAMAGED => Answer::Failed(Failure::IndexDirectory { root: input.number(8)? }),
         IMAGE_UNREADABLE | LOG_UNREADABLE => {
@@ -366,6 +370,7 @@ mod tests {
             Answer::TooOld,
             Answer::Failed(Failure::SharedMemory { needed_bytes: 1 << 40 }),
             Answer::Failed(Failure::Rows { needed_bytes: 100 }),
+            Answer::Failed(Failure::Row { offset: 1 << 34 }),
             Answer::Failed(Failure::IndexNode { offset: 1 << 33 }),
             Answer::Failed(Failure::IndexDirectory { root: 4160 }),
             Answer::Failed(Failure::NotRestored {

@@ -10,8 +10,8 @@
 //!   has not made yet; `moves`: into shared memory and back; `eviction`, `out_of_memory`: when that fills up,
 //!   and when it is full; `remote`: what is known of other hosts' rows;
 //! * `work`, `own`, `foreign`, `free`, `commit`, `parking`: a transaction at work on them;
-//! * `as_of`: rows as they were, for readers of snapshots; `kept`, `chain`: versions that were overwritten,
-//!   in their owner's memory and in shared memory;
+//! * `as_of`, `copies`: rows as they were, of this host and of others; `keeping`: versions that were
+//!   overwritten, `kept`, `chain`: in their owner's memory and in shared memory;
 //! * `asking`, `message`, `ahead`: what hosts ask of each other, and many things at once; `leaving`: rows
 //!   given to their owners to remove;
 //! * `serves`, `resolve`, `takeover`: locks of hosts that died, and partitions that come here;
@@ -28,10 +28,12 @@ mod census;
 mod chain;
 mod check;
 mod commit;
+mod copies;
 mod copy;
 mod eviction;
 mod foreign;
 mod free;
+mod keeping;
 mod kept;
 mod latched;
 mod leaving;
@@ -61,6 +63,7 @@ pub use crate::host::Takeover;
 pub use crate::instance::{Step, WorkerPool, WorkerToken};
 pub use crate::method::Checked;
 pub use census::Census;
+pub use keeping::KeepLimits;
 pub use rows::{Budget, Moves, Options, Rows};
 pub use unrestored::Restored;
 

@@ -213,12 +213,6 @@ impl Rows {
         if !cx.sabotaged("moves.remember-removed-version") {
             part.max_removed_llsn = part.max_removed_llsn.max(llsn);
         }
-        if llsn > 0 && holder == self.me && self.log.as_ref().is_some_and(|log| log.clock().keeps(cx)) {
-            let (from, bytes) = (part.rows.version(row), part.rows.bytes(row).to_vec());
-            if from < llsn {
-                self.keep_own(part, key, (from, llsn), &bytes);
-            }
-        }
         if let Some(at) = part.address(row) {
             self.shared.retire_held(cx, at, holder);
             self.withdraw(cx, part, key, row, at);

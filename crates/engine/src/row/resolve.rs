@@ -26,6 +26,7 @@ use crate::txn::TableId;
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[
     "resolve.redo-committed",
+    "resolve.only-newer-records",
     "resolve.undo-inserts",
     "resolve.forget-readers",
     "resolve.sum-redone",
@@ -183,12 +184,14 @@ impl Rows {
         if is_its && is_sound && head.llsn & DELETED != 0 {
             return Resolved::Goes(head.llsn & VERSION);
         }
+        let any = cx.sabotaged("resolve.only-newer-records");
         let last = dead.last_change(table, key).filter(|last| {
-            match head.llsn & UNCOMMITTED != 0 {
+            let newer = match head.llsn & UNCOMMITTED != 0 {
                 true => last.llsn > head.llsn & VERSION,
                 // The same version may have come here in part.
                 false => last.llsn >= head.llsn & VERSION,
-            }
+            };
+            newer || any
         });
         let last = if cx.sabotaged("resolve.redo-committed") { None } else { last };
         // What does not fit may be half written, where something was to be written: all of that is written

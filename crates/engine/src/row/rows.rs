@@ -6,19 +6,17 @@
 //! 2. Everything here is shared by the host's workers, behind latches or atomics; everything that belongs to
 //!    one transaction is in its [`RowsHeld`](super::work::RowsHeld).
 //! 3. Latches are taken in this order, and released before a worker waits for another host: share of a
-//!    partition, then remote shard, then leaving, policy, scrub, damaged rows, heap, epochs, lanes, outbox,
-//!    mailbox.
+//!    partition, then remote shard, then leaving, policy, scrub, damaged rows, old versions, copies, open
+//!    snapshots, heap, epochs, lanes, outbox, mailbox.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use liger_fabric::{Cx, DataAddr, Fabric, LINE, Latch, LatchGuard};
+use liger_pod::heap::TupleAddr;
 use liger_pod::heap::room::Room;
-use liger_pod::heap::{BlockClass, TupleAddr};
-use liger_pod::membership::{HostState, Member, Slot};
-use liger_pod::owner::Owner;
+use liger_pod::membership::Member;
 use liger_pod::plan::{PartitionId, Plan};
 use liger_store::bwtree::{BwTree, NodeCache, TreeError, TreeHost, Unfinished};
 
@@ -26,7 +24,8 @@ use super::RowHost;
 use super::asking::Mailbox;
 use super::block::{RowHead, Shape};
 use super::cell::CellFormat;
-use super::chain::OldBlocks;
+use super::copies::CopyBlocks;
+use super::keeping::{KeepLimits, OldVersions};
 use super::leaving::Leaving;
 use super::out_of_memory::OutOfMemory;
 use super::partition::{Partition, TablePart};
@@ -55,9 +54,6 @@ pub struct Budget {
     pub cxl_bytes: u64,
 }
 
-/// Bytes of host memory that kept versions may take, unless somebody says otherwise.
-pub const USUAL_KEPT_BYTES: u64 = 256 << 20;
-
 /// What may differ between hosts, or between runs over the same memory.
 pub struct Options {
     /// Memory that shared rows may use; move-out starts beyond it.
@@ -68,8 +64,8 @@ pub struct Options {
     pub wait: &'static (dyn WaitPolicy + Sync),
     /// Bytes of host memory that the changes of one transaction may take.
     pub transaction_bytes: u64,
-    /// Bytes of host memory that versions may take which snapshots may want; beyond that the oldest go.
-    pub kept_bytes: u64,
+    /// How much is kept for readers of snapshots, and how long.
+    pub keep: KeepLimits,
     /// Most entries of the cache of other hosts' rows.
     pub remote_entries: usize,
     /// Bits of the hashes by which that cache tells rows apart, 1 to 64; few make rows meet in one entry.
@@ -96,7 +92,7 @@ impl Options {
             policies: Policies::default(),
             wait: &NoWait,
             transaction_bytes: USUAL_TRANSACTION_BYTES,
-            kept_bytes: USUAL_KEPT_BYTES,
+            keep: KeepLimits::new(plan),
             remote_entries: 4 << 20,
             remote_hash_bits: 64,
             node_entries: 1 << 20,
@@ -157,19 +153,9 @@ pub struct Rows {
     pub(super) policies: Policies,
     pub(super) budget: Budget,
     pub(super) moves: Moves,
-    /// Blocks of versions that this host has overwritten in other hosts' partitions.
-    pub(super) old_blocks: Latch<OldBlocks>,
-    /// Blocks that other hosts copy rows into: how long each is; and the hosts that may still write there,
-    /// where nobody waits for it.
-    copies: Latch<BTreeMap<u64, (usize, Vec<Owner>)>>,
-    /// Since this moment all that is overwritten is kept.
-    pub(super) kept_since: AtomicU64,
-    /// No snapshot wants what was overwritten up to this moment.
-    pub(super) unwanted: AtomicU64,
-    /// Bytes of host memory that kept versions take, and most of them.
-    pub(super) kept_bytes: AtomicU64,
-    pub(super) most_kept_bytes: u64,
-    pub(super) forget_turn: AtomicU64,
+    /// Versions that were overwritten.
+    pub(super) old: OldVersions,
+    pub(super) copies: Latch<CopyBlocks>,
 }
 
 /// What is said of a host is said of its rows.
@@ -220,7 +206,8 @@ impl<M: Method> Host<M> {
         check_policies(cx, &options)?;
         let (log, history, hearer) = (options.log.take(), options.history.take(), options.hearer.take());
         let transaction_bytes = options.transaction_bytes;
-        let equipment = Equipment { log, history, hearer, wait: options.wait, transaction_bytes };
+        let (wait, keep_idle_ns) = (options.wait, options.keep.idle_ns);
+        let equipment = Equipment { log, history, hearer, wait, transaction_bytes, keep_idle_ns };
         let instance = Arc::new(Instance::new(cx, plan, catalog, member, equipment));
         let rows = Rows::new(cx, instance.clone(), &options)?;
         Host::start(cx, instance, method(rows), options.takeover)
@@ -264,13 +251,8 @@ impl Rows {
             policies: options.policies,
             budget: options.budget,
             moves: Moves::default(),
-            old_blocks: Latch::default(),
+            old: OldVersions::new(options.keep),
             copies: Latch::default(),
-            kept_since: AtomicU64::new(0),
-            unwanted: AtomicU64::new(0),
-            kept_bytes: AtomicU64::new(0),
-            most_kept_bytes: options.kept_bytes,
-            forget_turn: AtomicU64::new(0),
             instance,
         };
         rows.create_indexes(cx)?;
@@ -319,7 +301,7 @@ impl Rows {
             let place = (partition, relation.id);
             let mut part = self.part(cx, place);
             self.forget_unrestored(cx, place, &part);
-            self.kept_bytes.fetch_sub(part.kept.bytes() as u64, Ordering::Relaxed);
+            self.old.forget(&part);
             *part = new_part(&self.plan, relation, partition);
         }
     }
@@ -349,48 +331,6 @@ impl Rows {
     /// What the shared indexes need.
     pub(super) fn tree_env(&self) -> TreeHost<'_> {
         TreeHost { heap: &self.heap, epochs: &self.epochs, cache: &self.nodes, unfinished: &self.unfinished }
-    }
-
-    /// A block is about to be another host's to copy rows into.
-    pub(super) fn note_copies<F: Fabric>(&self, cx: &Cx<F>, block: DataAddr, len: usize) {
-        let before = self.copies.lock(cx).insert(block.offset(), (len, Vec::new()));
-        debug_assert!(before.is_none(), "a block is asked for once");
-    }
-
-    /// Nobody waits for that: it is given back when none of these hosts can write there any more.
-    pub(super) fn end_copies<F: Fabric>(&self, cx: &Cx<F>, block: DataAddr, by: Vec<Owner>) {
-        let mut copies = self.copies.lock(cx);
-        if by.is_empty() {
-            let (len, _) = copies.remove(&block.offset()).expect("it was noted");
-            self.heap.free(cx, BlockClass::Scratch, block, len);
-        } else {
-            copies.get_mut(&block.offset()).expect("it was noted").1 = by;
-        }
-    }
-
-    /// Gives back what was to be written by hosts that are cut off by now.
-    pub(super) fn free_copies<F: Fabric>(&self, cx: &Cx<F>) {
-        let mut copies = self.copies.lock(cx);
-        let may_write = |owner: &Owner| {
-            let slot = Slot::load(cx, &self.plan, owner.host);
-            // A damaged word tells nothing.
-            slot.map_or(true, |slot| {
-                slot.incarnation == owner.incarnation
-                    && !matches!(slot.state, HostState::Fenced | HostState::Recovered | HostState::Free)
-            })
-        };
-        let is_over =
-            |(_, (_, by)): &(&u64, &(usize, Vec<Owner>))| !by.is_empty() && !by.iter().any(may_write);
-        let over: Vec<u64> = copies.iter().filter(is_over).map(|(at, _)| *at).collect();
-        for at in over {
-            let (len, _) = copies.remove(&at).expect("it is there");
-            self.heap.free(cx, BlockClass::Scratch, DataAddr::new(at), len);
-        }
-    }
-
-    /// Adds the blocks that others copy rows into to the memory that is in use.
-    pub(super) fn reach_copies<F: Fabric>(&self, cx: &Cx<F>, in_use: &mut BTreeSet<u64>) {
-        in_use.extend(self.copies.lock(cx).keys());
     }
 
     /// What this host's workers did together.

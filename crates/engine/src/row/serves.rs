@@ -45,7 +45,7 @@ impl Serves for Rows {
 
     fn housekeep<F: Fabric>(&self, cx: &Cx<F>) {
         self.forget_removed(cx);
-        self.forget_unwanted(cx);
+        self.tidy_old_versions(cx);
         self.move_out_ahead(cx);
         self.scrub(cx);
     }
@@ -103,7 +103,7 @@ impl Serves for Rows {
         then: Reached<'_>,
     ) -> Result<(), RecoveryError> {
         self.reach_old_blocks(cx, in_use);
-        self.reach_copies(cx, in_use);
+        self.copies.lock(cx).reach(in_use);
         let mut latched = Vec::new();
         for &partition in partitions {
             for relation in self.relations() {

@@ -1,6 +1,7 @@
 //! Pods some of whose hosts die while others live (see [`crate::survival`]).
 
 use super::{LeftOut, Ran, Scenario};
+use liger_engine::row::KeepLimits;
 use liger_fabric::HostId;
 
 use crate::Picker;
@@ -36,7 +37,7 @@ pub const SCENARIOS: &[Scenario] = &[
 
 /// Verbs after which a run counts as stuck; and one with long transactions, or in which dead hosts have to
 /// wait for room.
-const MAX_VERBS: u64 = 3_000_000;
+const MAX_VERBS: u64 = 5_000_000;
 const MAX_VERBS_OF_WAITING: u64 = 20_000_000;
 
 pub(super) fn ran(shape: SurvivalRun, left_out: Option<&LeftOut>) -> Ran {
@@ -125,7 +126,14 @@ fn with_snapshots(seed: u64) -> SurvivalRun {
     let rows =
         RowsRun { keys, operations, transactions: 40, mix, budget_rows: 2 + pick.below(60), ..run.rows };
     let snapshots = 20 + pick.below(40);
-    SurvivalRun { rows, snapshots, ..run }
+    // Room for a few versions, or a rest now and then from keeping any.
+    let plenty = KeepLimits { dram_bytes: 1 << 20, cxl_bytes: 1 << 20, idle_ns: u64::MAX };
+    let keep = match pick.below(4) {
+        0 => KeepLimits { dram_bytes: 1 + pick.below(2000), cxl_bytes: pick.below(2000), ..plenty },
+        1 => KeepLimits { idle_ns: 1 + pick.below(200_000), ..plenty },
+        _ => plenty,
+    };
+    SurvivalRun { rows: RowsRun { keep: Some(keep), ..rows }, snapshots, ..run }
 }
 
 /// A row or two of host 0 that the others change all the time, and whose snapshots it reads.
