@@ -298,6 +298,7 @@ impl<M: HostMemory> Serving<M> {
         let least = options.engine.transaction_bytes;
         let usual = || usual_transaction_bytes(machine_bytes(), job.hosts).max(least);
         options.engine.transaction_bytes = job.transaction_bytes.unwrap_or_else(usual);
+        options.engine.keep.dram_bytes = job.old_version_bytes.unwrap_or(options.engine.keep.dram_bytes);
         options.engine.hearer = Some(diary::hearer(&job.telling));
         options.self_test = SELF_TEST;
         options.waits_for = waiting::now;

@@ -235,6 +235,9 @@ pub struct Job {
     /// Bytes that the changes of one transaction may take; none: as much as there can be.
     #[serde(default)]
     pub transaction_bytes: Option<u64>,
+    /// Bytes of a host's own memory that old versions of rows may take, which readers of snapshots want.
+    #[serde(default)]
+    pub old_version_bytes: Option<u64>,
     /// Whether a host that has less than its share of the partitions asks for more.
     #[serde(default)]
     pub rebalance: Rebalance,

@@ -486,6 +486,16 @@ impl Slot {
         self.in_room(|room| Ok(room.lend())).unwrap_or(false)
     }
 
+    /// A transaction that has changed nothing yet, and read nothing but the catalog, reads from now on what
+    /// has committed by now, as of one moment (a snapshot): it locks nothing, and can change nothing. False
+    /// if it has changed something, or the pod keeps no log.
+    ///
+    /// # Errors
+    /// Conflicts, and those of the engine: the transaction can only be rolled back.
+    pub fn read_snapshot(&self) -> Result<bool> {
+        self.in_room(|room| room.read_snapshot())
+    }
+
     /// Runs a job in the transaction. After an error of the engine (40001 and the like) the transaction can
     /// only be rolled back.
     ///

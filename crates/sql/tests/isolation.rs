@@ -18,7 +18,7 @@ use interleave::orders::orders;
 use interleave::script::Script;
 use interleave::{End, Players, Ran};
 use liger_sql::exec::EngineDatabase;
-use sessions::{connect, with_pod};
+use sessions::{connect, with_logs};
 
 const HOSTS: u8 = 3;
 /// Orders of a script that are run at most, if nobody says.
@@ -105,6 +105,10 @@ fn try_all(databases: &[EngineDatabase], script: &Script, played: &Script, most:
                 if let Some(error) = ran.error.as_ref().filter(|error| is_strange(error)) {
                     seen.faults.push(format!("{}: {order:?}: the error {error}", script.name));
                 }
+                if ran.end == End::Refused && script.unrefused.contains(&ran.session) {
+                    let error = ran.error.as_deref().unwrap_or_default();
+                    seen.faults.push(format!("{}: {order:?}: {} got {error}", script.name, ran.session + 1));
+                }
                 seen.ends[ran.end as usize] += 1;
                 let well = ran.end != End::Refused;
                 seen.committed[ran.session][ran.transaction] += usize::from(well);
@@ -124,7 +128,7 @@ fn try_all(databases: &[EngineDatabase], script: &Script, played: &Script, most:
 fn every_order_is_explained_by_a_serial_one() {
     let mut faults = Vec::new();
     for script in Script::all() {
-        with_pod(HOSTS, 3, |databases| {
+        with_logs(HOSTS, 3, |databases| {
             let seen = try_all(databases, &script, &script, most());
             let [committed, rolled_back, refused] = seen.ends;
             println!(
@@ -151,7 +155,7 @@ fn steps_that_are_no_transaction_are_found_out() {
             continue;
         }
         let loosened = script.loosened();
-        with_pod(HOSTS, 3, |databases| {
+        with_logs(HOSTS, 3, |databases| {
             let seen = try_all(databases, &script, &loosened, most().min(70));
             println!("{}: {} faults in {} orders", script.name, seen.faults.len(), seen.runs);
             if seen.faults.is_empty() {

@@ -112,6 +112,10 @@ pub struct PodShape {
     /// more [default: its share of half of the machine's memory, at least 4G]
     #[arg(long, value_parser = sizes::parse)]
     pub transaction_memory: Option<u64>,
+    /// Memory of a host that old versions of rows may take, like 1G, which transactions want that only read:
+    /// beyond it the oldest go, and whoever wants them is told so (72000) [default: 256M]
+    #[arg(long, value_parser = sizes::parse)]
+    pub old_versions: Option<u64>,
     /// A host that sends no heartbeat for so long is dead, like 500ms. That is for hosts that hang: if a
     /// process ends, the others hear of it at once
     #[arg(long, default_value = "5s", value_parser = duration)]
@@ -279,6 +283,7 @@ impl PodShape {
             lease_ms: self.lease.as_millis() as u64,
             watched: true,
             transaction_bytes: self.transaction_memory,
+            old_version_bytes: self.old_versions,
             rebalance: self.rebalance,
         };
         let job = Job { budget: usual_budget(&job)?, ..job };

@@ -192,6 +192,11 @@ impl Instance {
         }
     }
 
+    /// How many snapshots this host has opened, refused ones included.
+    pub fn opened_snapshots<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        self.log.as_ref().map_or(0, |log| log.clock().moments().opened_by(cx, self.me))
+    }
+
     /// How many snapshots are open here, and as of which moment the oldest of them reads.
     pub fn open_snapshots<F: Fabric>(&self, cx: &Cx<F>) -> (u64, Option<u64>) {
         let open = self.snapshots.open.lock(cx);

@@ -276,4 +276,9 @@ impl Moments {
     pub(crate) fn opened<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
         self.opened.iter().fold(0, |all, &word| all.wrapping_add(cx.load(word)))
     }
+
+    /// How many a host has opened.
+    pub(crate) fn opened_by<F: Fabric>(&self, cx: &Cx<F>, host: HostId) -> u64 {
+        cx.load(self.opened[usize::from(host.0)])
+    }
 }

@@ -85,6 +85,11 @@ impl OldBlocks {
     pub fn new(most_bytes: u64) -> Self {
         Self { blocks: VecDeque::new(), bytes: 0, most_bytes }
     }
+
+    /// Bytes that they take.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
 impl Link {
@@ -153,7 +158,10 @@ impl Rows {
         cx.write(at, &bytes);
         self.shared.write_back(cx, at, len);
         // Only now: that moment may be over, and nobody want what was overwritten then.
-        self.old.blocks.lock(cx).blocks.push_back((moment_of(until), at, len));
+        let mut old = self.old.blocks.lock(cx);
+        debug_assert!(old.bytes >= len as u64, "it was counted when it got its place");
+        old.blocks.push_back((moment_of(until), at, len));
+        drop(old);
         self.old.note_untidy();
         Link { at: at.offset(), until }
     }

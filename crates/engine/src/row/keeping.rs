@@ -91,6 +91,14 @@ impl OldVersions {
 }
 
 impl Rows {
+    /// Bytes of old versions that this host keeps for readers of snapshots: in its own memory, about, and in
+    /// shared memory.
+    pub fn old_bytes<F: Fabric>(&self, cx: &Cx<F>) -> [u64; 2] {
+        [self.old.bytes(), self.old.blocks.lock(cx).bytes()]
+    }
+}
+
+impl Rows {
     /// Keeps a version of a row of this host, which is overwritten or removed now.
     pub(super) fn keep_own(&self, part: &mut TablePart, key: &Key, (from, until): (u64, u64), bytes: &[u8]) {
         debug_assert!(from < until, "version {from:#x} is replaced by {until:#x}");

@@ -154,8 +154,12 @@ impl HostCatalog {
     /// # Errors
     /// Those of the engine.
     pub(crate) fn is_current(&self, tx: &mut dyn Access) -> Result<bool> {
-        let version = saved::peek_version(tx, &self.classes)?;
-        Ok(version.is_none_or(|version| version == self.cached().version()))
+        self.is_of(tx, self.cached().version())
+    }
+
+    /// Whether the catalog has this version, as a transaction sees it.
+    pub(crate) fn is_of(&self, tx: &mut dyn Access, version: u64) -> Result<bool> {
+        Ok(saved::peek_version(tx, &self.classes)?.is_none_or(|there| there == version))
     }
 
     /// Whether somebody may have changed the catalog since the picture was taken; `announced`: the pod's

@@ -71,7 +71,7 @@ impl<S: Store> LocalSession<S> {
         }
         let statement = copied_query(copy, names)?;
         let (plan, _) = self.plan(&statement, Vec::new())?;
-        self.may_run(&plan)?;
+        self.asks(&plan)?;
         let columns = plan.columns().unwrap_or_default();
         sink.copy_out(&options.shape(columns.len()))?;
         let is_binary = options.format == CopyFormat::Binary;

@@ -18,6 +18,7 @@ mod numbers;
 mod own;
 mod points;
 mod shape;
+mod snapshot;
 mod statistics;
 mod view;
 
@@ -44,7 +45,7 @@ use crate::slots::{Bell, Running, Slot, Slots};
 use crate::storage::access::{Access, Traffic, is_conflict};
 use crate::storage::ahead::{self, Coming};
 use crate::storage::census::TableCensus;
-use crate::storage::notices::{self, Notice};
+use crate::storage::notices::Notice;
 use crate::storage::private::{Beside, PrivateRows, is_private};
 use crate::storage::table::{RowChange, TableRows};
 use crate::storage::undo::{self, Undoing};
@@ -82,6 +83,8 @@ pub(crate) struct EngineStore {
     uncommitted: Cell<bool>,
     /// What is rung after the commit.
     rings: Cell<Option<Bell>>,
+    /// The transaction reads a snapshot.
+    as_of_one: Cell<bool>,
     /// The session's own objects, the name of their schema, how often they have changed, and whether this
     /// transaction has changed them.
     own: RefCell<Own>,
@@ -112,6 +115,7 @@ impl EngineStore {
             broken: Cell::new(false),
             uncommitted: Cell::new(false),
             rings: Cell::new(None),
+            as_of_one: Cell::new(false),
             own,
             own_name: format!("pg_temp_{process_id}").into(),
             own_version: Cell::new(0),
@@ -470,9 +474,7 @@ impl SessionHost for EngineStore {
     }
 
     fn notify(&self, notices: &[Notice]) -> Result<bool> {
-        let put = self.step(|tx, _, host| notices::put(tx, host.classes(), host.numbers(), notices))?;
-        self.rings.set(put.then_some(Bell::Notices));
-        Ok(put)
+        self.put_notices(notices)
     }
 }
 
@@ -544,6 +546,14 @@ impl Store for EngineStore {
 
     fn undo_to(&self, mark: Mark) -> Result<()> {
         self.back_to(mark)
+    }
+
+    fn read_snapshot(&self) -> Result<()> {
+        self.begin_snapshot()
+    }
+
+    fn reads_snapshot(&self) -> bool {
+        self.as_of_one.get()
     }
 
     fn begin(&self) -> Result<()> {

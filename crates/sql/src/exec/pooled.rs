@@ -33,7 +33,7 @@ use crate::session::{
     SessionStart, Sink, Timeouts, TransactionState, WaitEvent,
 };
 use crate::slots::Turn;
-use crate::storage::access::is_conflict;
+use crate::storage::access::{is_conflict, is_too_old};
 use crate::storage::advisory::{Lock, Mode};
 use crate::types::Oid;
 
@@ -186,6 +186,8 @@ impl PooledSession {
         let alone = !self.own.store.has_begun() && self.own.state == TransactionState::Idle;
         let (statements, told, state) = (self.own.statements.len(), sink.told(), self.own.state);
         let is_first = !self.own.store.has_begun() && state != TransactionState::Failed;
+        // With nothing done before it, and nothing but reads behind it, it can be run again.
+        let alone = alone || is_first && self.own.shared.variables.borrow().is_read_only();
         let mut begun = None;
         for conflicts in 0u32.. {
             let before = (self.own.shared.advisory.keep(), self.own.shared.notify.point());
@@ -198,6 +200,9 @@ impl PooledSession {
             let Err(error) = result else { return result };
             if is_conflict(&error) {
                 self.host.slots.observed().count_conflict(&error);
+            }
+            if is_too_old(&error) {
+                self.host.slots.observed().count_too_old();
             }
             if let Some(wanted) = self.own.shared.advisory.wanted.take()
                 && sink.unsay(told)
@@ -213,12 +218,13 @@ impl PooledSession {
                 self.own.store.wait(wanted).inspect_err(|_| self.own.failed())?;
                 continue;
             }
-            if self.own.store.take_uncommitted() || is_conflict(&error) {
+            let begins_anew = is_conflict(&error) || is_too_old(&error);
+            if self.own.store.take_uncommitted() || begins_anew {
                 let unsaid = sink.unsay(told);
                 let unchanged = self.own.statements.len() == statements;
                 let now = self.own.shared.surroundings.clock_us();
                 let is_over = now - *begun.get_or_insert(now) > RETRY_US && conflicts >= RETRIES;
-                if is_conflict(&error) && alone && unsaid && unchanged && !is_over {
+                if begins_anew && alone && unsaid && unchanged && !is_over {
                     self.interrupt.check()?;
                     self.back_off(conflicts);
                     self.start_over(state, &before);
@@ -242,6 +248,7 @@ impl PooledSession {
         } else {
             self.own.store.let_go();
             self.own.state = state;
+            self.own.has_asked = false;
         }
         self.own.shared.advisory.restore(locks);
         self.own.shared.notify.back_to(*told);
@@ -300,7 +307,8 @@ impl PooledSession {
             own.ensure_open()?;
         } else {
             interrupt.show(WaitEvent::Queue);
-            let locked = if defines { own.store.lock_catalog() } else { Ok(()) };
+            let locks = defines && !own.store.reads_snapshot();
+            let locked = if locks { own.store.lock_catalog() } else { Ok(()) };
             let begun = locked.and_then(|()| own.store.look_again()).and_then(|()| own.store.go_on());
             begun.inspect_err(|_| {
                 interrupt.show(WaitEvent::Here);

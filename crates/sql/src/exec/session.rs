@@ -61,6 +61,8 @@ pub struct LocalSession<S> {
     pub(crate) constraints: Constraints,
     /// The transaction has run a plan: too late for some of its modes.
     pub(crate) has_asked: bool,
+    /// The statement that runs is the last one of its transaction.
+    pub(crate) is_last: bool,
     pub(crate) statements: BTreeMap<String, Arc<Prepared>>,
     pub(crate) portals: BTreeMap<String, Portal>,
     /// Rows of the statement that ran last.
@@ -97,6 +99,7 @@ impl<S: Store> LocalSession<S> {
             waiting: Vec::new(),
             constraints: Constraints::default(),
             has_asked: false,
+            is_last: false,
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
             rows_ran: 0,
@@ -351,6 +354,7 @@ impl<S: Store> LocalSession<S> {
         sink: &mut dyn Sink,
     ) -> Result<()> {
         let _watched = stop::watch(&self.start.interrupt);
+        self.is_last = last && self.state == TransactionState::Idle;
         let mut result = self.run_one(one, sql, sink);
         if result.is_ok() && last && self.state == TransactionState::Idle {
             result = self.end(true).and(result);
@@ -397,6 +401,7 @@ impl<S: Store> LocalSession<S> {
         self.note_text(&prepared.sql);
         self.ensure_open()?;
         self.refuse_writing(statement)?;
+        self.begins_reading(statement)?;
         let portal = &self.portals[name];
         // What has no rows is run whole, whatever the limit.
         let whole = max_rows == 0 || prepared.columns.is_none();
@@ -530,6 +535,7 @@ impl<S: Store> Session for LocalSession<S> {
     }
 
     fn execute(&mut self, portal: &str, max_rows: u32, last: bool, sink: &mut dyn Sink) -> Result<Progress> {
+        self.is_last = last && self.state == TransactionState::Idle;
         let ran = self.execute_portal(portal, max_rows, sink);
         let ended = ran.and_then(|progress| if last { self.sync().map(|()| progress) } else { Ok(progress) });
         ended.inspect_err(|_| self.failed())

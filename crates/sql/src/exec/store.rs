@@ -279,6 +279,18 @@ pub trait Store: CatalogView + Rows + SessionHost {
     /// Begins a transaction if none is open.
     fn begin(&self) -> Result<()>;
 
+    /// The transaction, if it has done nothing yet, reads what has committed by now, as of one moment (a
+    /// snapshot), to its end: it locks nothing, and can change nothing but the session's own rows. Otherwise
+    /// it goes on as it is.
+    fn read_snapshot(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether it does.
+    fn reads_snapshot(&self) -> bool {
+        false
+    }
+
     /// Commits; what it changed is durable as the host is configured.
     fn commit(&self) -> Result<()>;
 

@@ -51,6 +51,7 @@ pub struct Observed {
     workers: [WorkerCounts; WORKERS_MAX],
     conflicts: [AtomicU64; Conflict::ALL.len()],
     turns: AtomicU64,
+    too_old: AtomicU64,
     calls: AtomicU64,
     snapshot: Mutex<Arc<StatusSnapshot>>,
     waits: OnceLock<Waits>,
@@ -65,6 +66,7 @@ impl Default for Observed {
             workers: std::array::from_fn(|_| WorkerCounts::default()),
             conflicts: Default::default(),
             turns: AtomicU64::new(0),
+            too_old: AtomicU64::new(0),
             calls: AtomicU64::new(0),
             snapshot: Mutex::default(),
             waits: OnceLock::new(),
@@ -93,6 +95,16 @@ impl Observed {
         if let Some(kind) = Conflict::ALL.iter().find(|kind| told.ends_with(kind.name())) {
             self.conflicts[kind.index()].fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Counts a statement that came too late for what its snapshot shows.
+    pub(crate) fn count_too_old(&self) {
+        self.too_old.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Such statements.
+    pub fn too_old(&self) -> u64 {
+        self.too_old.load(Ordering::Relaxed)
     }
 
     /// Counts a transaction that begins in its turn.

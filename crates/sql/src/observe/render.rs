@@ -34,6 +34,18 @@ pub const NAMES: &[(&str, &str, &str)] = &[
         "counter",
         "Those of them that were made good from their owner's copy",
     ),
+    ("liger_snapshots_open", "gauge", "Transactions of this host that read as of one moment"),
+    ("liger_snapshots_total", "counter", "Transactions of this host that have begun to"),
+    (
+        "liger_snapshots_too_old_total",
+        "counter",
+        "Statements that were refused because what they wanted is not kept any more",
+    ),
+    (
+        "liger_old_versions_bytes",
+        "gauge",
+        "Old versions of rows that this host keeps for those, in its own memory and in shared memory",
+    ),
     ("liger_messages_total", "counter", "Messages to other hosts"),
     ("liger_partitions_taken_over_total", "counter", "Partitions of dead hosts that this one took over"),
     ("liger_host_up", "gauge", "Whether a host is a member of the pod, as this one sees it"),
@@ -100,6 +112,13 @@ impl Observed {
         out.put("liger_shared_rows_scrubbed_total", &[], looks);
         out.put("liger_shared_rows_damaged_total", &[], damaged);
         out.put("liger_shared_rows_healed_total", &[], healed);
+        let [open, opened] = snapshot.snapshots;
+        out.put("liger_snapshots_open", &[], open);
+        out.put("liger_snapshots_total", &[], opened);
+        out.put("liger_snapshots_too_old_total", &[], self.too_old());
+        let [own, shared] = snapshot.old_versions;
+        out.put("liger_old_versions_bytes", &[("memory", &"own")], own);
+        out.put("liger_old_versions_bytes", &[("memory", &"shared")], shared);
         out.put("liger_messages_total", &[], snapshot.messages);
         out.put("liger_partitions_taken_over_total", &[], snapshot.taken_over);
         for host in &snapshot.hosts {

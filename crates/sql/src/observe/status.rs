@@ -98,6 +98,11 @@ pub struct StatusSnapshot {
     pub scrubbed: [u64; 3],
     /// Open transactions that rest and whose locks have no number of their own.
     pub parked: u64,
+    /// Snapshots that are open on this host, and those that it has opened so far.
+    pub snapshots: [u64; 2],
+    /// Bytes of old versions of rows that it keeps for readers of snapshots: in its own memory, and in shared
+    /// memory.
+    pub old_versions: [u64; 2],
     /// Messages that this host has sent.
     pub messages: u64,
     /// Partitions of dead hosts that it took over.
@@ -144,6 +149,8 @@ impl StatusWriter {
             moves: [count(&moves.moved_in), count(&moves.moved_out), count(&moves.shared_rows)],
             scrubbed: [count(&moves.rows_scrubbed), count(&moves.rows_damaged), count(&moves.rows_healed)],
             parked: host.parked_transactions() as u64,
+            snapshots: [host.open_snapshots(cx).0, host.opened_snapshots(cx)],
+            old_versions: host.rows().old_bytes(cx),
             messages: count(&host.mail().sent),
             taken_over: count(&moves.taken_over),
             log: self.log(cx, host, now_ns),

@@ -16,6 +16,7 @@ mod keyed;
 pub(crate) mod known;
 mod order;
 mod prepare;
+mod reading;
 mod selectivity;
 mod steady;
 mod system;

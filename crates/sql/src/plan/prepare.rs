@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
+use super::reading::reads_many;
 use super::steady::{self, Varying, looks_outside};
 use super::{Estimator, Node, Path, join};
 use crate::catalog::object::{Indexed, Object};
@@ -26,6 +27,8 @@ pub(crate) struct PlannedStatement {
     pub(crate) ctes: usize,
     /// Parts of it are run when others have changed rows: these are remembered as they were.
     pub(crate) remembers: bool,
+    /// It does nothing but read, and reads more than single rows by their keys.
+    pub(crate) reads_many: bool,
     /// What whoever runs it must be allowed to do.
     pub(crate) needs: Vec<Need>,
     /// Tables and views that it looks at, and those that its changes lead to.
@@ -121,9 +124,13 @@ impl<'a> Planner<'a> {
         ctes: usize,
     ) -> PlannedStatement {
         let planner = Planner::new(store, ctx, steady::varying(&mut statement));
+        let mut has_inner = false;
         match &mut statement {
             BoundStatement::Query(query) => {
-                query.walk(0, &mut |part, _| planner.number(part));
+                query.walk(0, &mut |part, _| {
+                    has_inner |= matches!(part, Expr::Subquery(_));
+                    planner.number(part)
+                });
                 planner.query(query);
                 steady::pass_once(query);
             }
@@ -133,8 +140,12 @@ impl<'a> Planner<'a> {
             }
         }
         let remembers = remembers(&mut statement);
+        let reads_many = match &statement {
+            BoundStatement::Query(query) => (has_inner || reads_many(query)) && !steady::touches(query),
+            BoundStatement::Change(_) => false,
+        };
         let (needs, relations, caches) = (Vec::new(), Vec::new(), planner.caches.get());
-        PlannedStatement { statement, caches, ctes, remembers, needs, relations, failing: None }
+        PlannedStatement { statement, caches, ctes, remembers, reads_many, needs, relations, failing: None }
     }
 
     /// An expression on its own: a default, a check.

@@ -203,6 +203,20 @@ impl Planner<'_> {
     }
 }
 
+/// Does the query, or one within it, lock or change rows?
+pub(super) fn touches(query: &Query) -> bool {
+    let mut touches = false;
+    let mut see = |leaf: Leaf<'_>| touches |= matches!(leaf, Leaf::Touches);
+    leaves_of_query(query, &mut see);
+    query.clone().walk(0, &mut |part, _| {
+        if let Expr::Subquery(subquery) = part {
+            leaves_of_query(&subquery.query, &mut see);
+        }
+        false
+    });
+    touches
+}
+
 /// Does the query look at rows of levels around it?
 pub(super) fn looks_outside(query: &Query) -> bool {
     let mut outside = false;

@@ -13,7 +13,7 @@ use super::worker::{Work, look, ring};
 use super::{Bell, Running, Slots, shut_down};
 use crate::catalog::HostCatalog;
 use crate::catalog::change::Working;
-use crate::error::{Result, SqlState};
+use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::{RowAccess, attempt, is_conflict};
 use crate::storage::undo::UndoLog;
 
@@ -51,6 +51,9 @@ pub(super) trait Room: Send {
 
     /// Begins a transaction, with the newest picture of the catalog.
     fn begin(&mut self, changes_catalog: bool) -> Result<()>;
+
+    /// See [`super::Slot::read_snapshot`].
+    fn read_snapshot(&mut self) -> Result<bool>;
 
     /// The pod's counter of announced changes of the catalog.
     fn announcements(&mut self) -> u64;
@@ -236,6 +239,26 @@ impl<F: Fabric + Send> Room for Furnished<F> {
         Ok(())
     }
 
+    fn read_snapshot(&mut self) -> Result<bool> {
+        let working = self.working.as_ref().expect("a transaction has begun");
+        let (version, catalog) = (working.base_version(), self.catalog.clone());
+        if working.is_changed() {
+            return Ok(false);
+        }
+        self.on_worker(|session| {
+            if session.host().log().is_none() || session.opened().has_changed() {
+                return Ok(false);
+            }
+            // It has read definitions at most, and has the picture that they belong to.
+            session.roll_back();
+            session.begin_snapshot()?;
+            match catalog.is_of(&mut access(session), version)? {
+                true => Ok(true),
+                false => Err(newer_catalog()),
+            }
+        })
+    }
+
     fn announcements(&mut self) -> u64 {
         self.cx.load(ddl(&self.host))
     }
@@ -342,6 +365,11 @@ fn renew<F: Fabric>(session: &mut RowSession<'_, F>, catalog: &HostCatalog) -> R
         }
     }
     Ok(())
+}
+
+fn newer_catalog() -> SqlError {
+    let message = "could not serialize access due to concurrent update";
+    SqlError::new(SqlState::SERIALIZATION_FAILURE, message).detail("The catalog has changed meanwhile.")
 }
 
 fn access<'a, 'h, F: Fabric>(session: &'a mut RowSession<'h, F>) -> RowAccess<'a, 'h, F> {

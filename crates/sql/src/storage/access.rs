@@ -349,6 +349,11 @@ impl From<TxnError> for SqlError {
                             Transactions that delete more rows than they insert may still have room.";
                 return SqlError::new(SqlState::DISK_FULL, error.to_string()).hint(hint);
             }
+            TxnError::SnapshotTooOld => {
+                let hint = "What it shows is not kept any more: too much was changed since it began, or rows \
+                            have come from another host. Run the transaction again.";
+                return SqlError::new(SqlState::SNAPSHOT_TOO_OLD, error.to_string()).hint(hint);
+            }
             TxnError::InDoubt => {
                 let hint = "Look for what it has changed before you run it again, when writes work again.";
                 return SqlError::new(SqlState::STATEMENT_COMPLETION_UNKNOWN, error.to_string()).hint(hint);
@@ -357,6 +362,11 @@ impl From<TxnError> for SqlError {
         };
         SqlError::new(state, error.to_string())
     }
+}
+
+/// Whether what a transaction read as of its beginning is not kept any more.
+pub fn is_too_old(error: &SqlError) -> bool {
+    error.state == SqlState::SNAPSHOT_TOO_OLD
 }
 
 /// Whether running the transaction again may work.

@@ -10,6 +10,7 @@
 //! state            queries that say what is there in the end
 //! holds            queries that answer `t` in the end, whatever the order was
 //! errors           SQLSTATEs, the only ones that transactions may fail with
+//! unrefused        numbers of sessions, from 1 on, none of whose transactions ever fails
 //! apart            no lines: the judge does not look for a serial order (SKIP LOCKED has none)
 //! ```
 
@@ -28,6 +29,8 @@ pub struct Script {
     pub state: Vec<String>,
     pub holds: Vec<String>,
     pub errors: Vec<String>,
+    /// Sessions, from 0 on.
+    pub unrefused: Vec<usize>,
     pub apart: bool,
 }
 
@@ -47,7 +50,8 @@ impl Script {
         let mut part = "";
         let mut in_block = false;
         for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
-            if matches!(line, "setup" | "reset" | "session" | "state" | "holds" | "errors" | "apart") {
+            let parts = ["setup", "reset", "session", "state", "holds", "errors", "unrefused", "apart"];
+            if parts.contains(&line) {
                 assert!(!in_block, "{name}: a transaction does not end before {line}");
                 part = line;
                 match part {
@@ -64,6 +68,7 @@ impl Script {
                 "state" => script.state.push(line),
                 "holds" => script.holds.push(line),
                 "errors" => script.errors.push(line),
+                "unrefused" => script.unrefused.push(line.parse::<usize>().expect("a session's number") - 1),
                 "session" => {
                     let session = script.sessions.last_mut().expect("it was just begun");
                     let is_first = !in_block;

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use liger_engine::db::JoinOptions;
 use liger_sql::exec::{EngineDatabase, Surroundings};
 use liger_sql::session::{Database, Interrupt, Session, SessionStart};
 use liger_sql::temporary::TemporaryPlace;
 
 use crate::client::{Printed, start, temporary_place};
-use crate::databases::with_hosts;
+use crate::databases::{with_hosts, with_hosts_of};
+use crate::support::pod_with_logs;
 
 /// A session.
 pub type Connected = Box<dyn Session + Send>;
@@ -57,6 +59,25 @@ pub fn connect(database: &EngineDatabase) -> Connected {
 /// Runs `body` with a database of each host of a pod, whose clock goes.
 pub fn with_pod(hosts: u8, workers: u8, body: impl FnOnce(&[EngineDatabase])) {
     with_hosts(hosts, workers, |all| {
+        let open = |host: &Arc<_>| EngineDatabase::new(Arc::clone(host), || Box::new(Ticking));
+        body(&all.iter().map(open).collect::<Vec<_>>());
+    });
+}
+
+/// As [`with_pod`], whose hosts keep logs.
+pub fn with_logs(hosts: u8, workers: u8, body: impl FnOnce(&[EngineDatabase])) {
+    with_logs_of(hosts, workers, |_| {}, body);
+}
+
+/// The same, with these options.
+pub fn with_logs_of(
+    hosts: u8,
+    workers: u8,
+    set: impl Fn(&mut JoinOptions),
+    body: impl FnOnce(&[EngineDatabase]),
+) {
+    let (_folder, hosts) = pod_with_logs(hosts, set);
+    with_hosts_of(hosts, workers, |all| {
         let open = |host: &Arc<_>| EngineDatabase::new(Arc::clone(host), || Box::new(Ticking));
         body(&all.iter().map(open).collect::<Vec<_>>());
     });

@@ -2,10 +2,12 @@
 
 #![allow(dead_code, reason = "every test uses a part of it")]
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use liger_engine::Durability;
-use liger_engine::db::{Host, JoinOptions, Pod, PodConfig};
+use liger_engine::db::{DataDirectory, Host, JoinOptions, Pod, PodConfig};
 use liger_engine::row::policy::{NoWait, WaitPolicy};
 use liger_fabric::HostId;
 use liger_fabric::native::MemorySpec;
@@ -36,18 +38,54 @@ pub fn pod_with(hosts: u8, wait: &'static (dyn WaitPolicy + Sync)) -> (Pod, Vec<
 
 /// As [`pod`], whose hosts have these options.
 pub fn pod_of(hosts: u8, set: impl Fn(&mut JoinOptions)) -> (Pod, Vec<SqlHost>) {
+    let pod = created(hosts);
+    let hosts = joined(&pod, hosts, |_, options| set(options));
+    (pod, hosts)
+}
+
+/// A folder that is removed in the end.
+pub struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// As [`pod_of`], whose hosts keep logs: transactions can read snapshots.
+pub fn pod_with_logs(hosts: u8, set: impl Fn(&mut JoinOptions)) -> (Folder, Vec<SqlHost>) {
+    static FOLDERS: AtomicU32 = AtomicU32::new(0);
+    let pod = created(hosts);
+    // In memory, if there is such a place: tests count on time and not on disks.
+    let memory = Path::new("/dev/shm");
+    let place = if memory.exists() { memory.to_owned() } else { std::env::temp_dir() };
+    let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+    let folder = Folder(place.join(format!("liger-sql-{}-{number}", std::process::id())));
+    let _ = std::fs::remove_dir_all(&folder.0);
+    let data = DataDirectory::create(&pod.control(), &folder.0, pod.identity(7)).expect("a new folder");
+    let hold = |host| data.hold(&pod.control(), host).expect("its own files");
+    let hosts = joined(&pod, hosts, |host, options| {
+        options.storage = Some(hold(host));
+        set(options);
+    });
+    (folder, hosts)
+}
+
+fn created(hosts: u8) -> Pod {
     let config =
         PodConfig { partitions: 4 * u16::from(hosts), ..PodConfig::new(hosts, 3, 8 << 20, 96 << 20) };
-    let pod = Pod::create(&MemorySpec::Memfd, &config, &Classes::schemas()).expect("a pod");
+    Pod::create(&MemorySpec::Memfd, &config, &Classes::schemas()).expect("a pod")
+}
+
+fn joined(pod: &Pod, hosts: u8, set: impl Fn(HostId, &mut JoinOptions)) -> Vec<SqlHost> {
     let join = |n| {
         let mut options = JoinOptions::new(pod.plan());
-        set(&mut options);
+        set(HostId(n), &mut options);
         pod.join_with(HostId(n), options).expect("a free number")
     };
     // All of them first: the catalog has rows in every host's memory.
     let joined: Vec<Host> = (0..hosts).map(join).collect();
-    let hosts = joined.into_iter().map(|host| open(&pod, host)).collect();
-    (pod, hosts)
+    joined.into_iter().map(|host| open(pod, host)).collect()
 }
 
 /// A host that has joined gets its catalog.

@@ -141,6 +141,7 @@ impl PodArguments {
             lease_ms: CALM_LEASE.as_millis() as u64,
             watched: false,
             transaction_bytes: None,
+            old_version_bytes: None,
             rebalance: Rebalance::default(),
         })
     }

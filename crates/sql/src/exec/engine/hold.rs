@@ -81,6 +81,16 @@ impl Holding {
         self.surroundings.clock_us()
     }
 
+    /// It has rows for locks.
+    pub(super) fn has_locks(&self) -> bool {
+        !self.rows.borrow().is_empty()
+    }
+
+    /// The transaction holds no definition any more.
+    pub(super) fn uses_nothing(&self) {
+        self.used.borrow_mut().clear();
+    }
+
     /// The transaction has no worker, and may have no number of its own.
     pub(super) fn rests(&self) {
         self.rests.set(true);
@@ -119,6 +129,9 @@ impl EngineStore {
 
     /// In a transaction, before a statement: sees what others have committed to the catalog.
     pub(crate) fn look_again(&self) -> Result<()> {
+        if self.as_of_one.get() {
+            return Ok(());
+        }
         let announced = match &*self.slot.borrow() {
             Some(slot) => self.hear(slot)?,
             None => return Ok(()),
@@ -162,7 +175,7 @@ impl EngineStore {
     /// Uses a relation from here on, if nobody changes it.
     fn hold_one(&self, relation: Oid) -> Result<Held> {
         let own = &self.holding;
-        if is_private(relation) || own.used.borrow().contains(&relation) {
+        if self.as_of_one.get() || is_private(relation) || own.used.borrow().contains(&relation) {
             return Ok(Held::Here);
         }
         let waited = self.has_waited_for(relation);
@@ -263,6 +276,7 @@ impl EngineStore {
         if self.holding.rows.borrow().contains(&CATALOG) {
             return Ok(());
         }
+        self.refuse_in_snapshot("change the catalog")?;
         self.wait_for_row(CATALOG)?;
         if self.has_begun() {
             self.host.slots.look()?;
@@ -284,6 +298,7 @@ impl EngineStore {
     /// Has tables and views for itself: LOCK TABLE.
     pub(super) fn lock_tables(&self, relations: &[Oid], nowait: bool) -> Result<()> {
         let own: Vec<Oid> = relations.iter().copied().filter(|oid| !is_private(*oid)).collect();
+        self.refuse_in_snapshot("lock tables in this mode")?;
         let timeouts_us = self.holding.timeouts_us.get();
         if nowait {
             self.holding.timeouts_us.set((1, timeouts_us.1));
@@ -404,6 +419,7 @@ impl EngineStore {
     pub(crate) fn give_back(&self) {
         let own = &self.holding;
         own.used.borrow_mut().clear();
+        self.as_of_one.set(false);
         let rows = std::mem::take(&mut *own.rows.borrow_mut());
         if rows.is_empty() {
             return;

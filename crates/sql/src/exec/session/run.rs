@@ -77,6 +77,7 @@ impl<S: Store> LocalSession<S> {
         sink: &mut dyn Sink,
     ) -> Result<Option<String>> {
         self.refuse_writing(statement)?;
+        self.begins_reading(statement)?;
         if let Some(what) = alone(statement).filter(|_| self.state != TransactionState::Idle) {
             let message = format!("{what} cannot run inside a transaction block");
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
@@ -184,6 +185,22 @@ impl<S: Store> LocalSession<S> {
         self.allow(&plan.needs)
     }
 
+    /// Before a statement is planned: a transaction that only reads does so as of one moment, which knows of
+    /// nobody who changes what the statement is to use.
+    pub(crate) fn begins_reading(&self, statement: &Statement) -> Result<()> {
+        let asks_nothing = matches!(statement, Statement::Lock { .. } | Statement::Transaction(_));
+        let reads = !asks_nothing && self.shared.variables.borrow().is_read_only();
+        if reads { self.store.read_snapshot() } else { Ok(()) }
+    }
+
+    /// Before a plan is run: whether it may be. If it is all of its transaction, and reads more than single
+    /// rows, it reads as of one moment, too.
+    pub(crate) fn asks(&mut self, plan: &PlannedStatement) -> Result<()> {
+        self.may_run(plan)?;
+        let is_first = !std::mem::replace(&mut self.has_asked, true);
+        if is_first && self.is_last && plan.reads_many { self.store.read_snapshot() } else { Ok(()) }
+    }
+
     /// Runs a plan; rows and columns go to the sink.
     pub(crate) fn run_plan(
         &mut self,
@@ -192,8 +209,7 @@ impl<S: Store> LocalSession<S> {
         (parameters, formats): (&[Value], &[u8]),
         sink: &mut dyn Sink,
     ) -> Result<String> {
-        self.may_run(plan)?;
-        self.has_asked = true;
+        self.asks(plan)?;
         if let Some(columns) = columns {
             sink.columns(columns, Formats(formats))?;
         }
@@ -246,8 +262,7 @@ impl<S: Store> LocalSession<S> {
         meter: Option<Rc<Meter>>,
         take: Emit<'_>,
     ) -> Result<Option<u64>> {
-        self.may_run(plan)?;
-        self.has_asked = true;
+        self.asks(plan)?;
         let (changed, waiting) = self.with_context(|ctx, path| {
             let sizes = (plan.caches, plan.ctes);
             let mut exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);

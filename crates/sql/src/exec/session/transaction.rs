@@ -257,7 +257,8 @@ impl<S: Store> LocalSession<S> {
     /// 25001 where it is too late for a mode of the transaction.
     pub(super) fn check_mode(&self, name: &str, value: &str) -> Result<()> {
         let variables = self.shared.variables.borrow();
-        let (nested, late) = (!self.savepoints.is_empty(), self.has_asked);
+        let late = self.has_asked || self.store.reads_snapshot();
+        let nested = !self.savepoints.is_empty();
         // To say once more what holds comes too late for this one mode only.
         let same = name != "transaction_deferrable" && variables.get(name).is_ok_and(|now| now == value);
         if !self.open || same {

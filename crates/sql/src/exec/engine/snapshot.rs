@@ -1,0 +1,55 @@
+//! Transactions that read a snapshot: what has committed when they begin, as of one moment
+//! (docs/protocols/snapshots.md).
+//!
+//! Invariants:
+//! 1. The picture of the catalog is that of the moment, and stays: nothing that the transaction uses is held
+//!    or waited for, whoever changes it meanwhile.
+//! 2. It changes no row of the pod: what others are to hear of it goes in a transaction of its own.
+
+use super::EngineStore;
+use crate::error::{Result, SqlError, SqlState};
+use crate::slots::Bell;
+use crate::storage::notices::{self, Notice};
+
+impl EngineStore {
+    /// See [`Store::read_snapshot`](crate::exec::store::Store::read_snapshot).
+    pub(super) fn begin_snapshot(&self) -> Result<()> {
+        let has_done = self.changes.get() > 0 || self.as_of_one.get();
+        if has_done || !self.has_begun() || self.holding.has_locks() {
+            return Ok(());
+        }
+        let slot = self.slot.borrow();
+        let slot = slot.as_ref().expect("it has begun");
+        slot.go_on(&mut || self.holding.interrupt.check())?;
+        let reads = slot.read_snapshot().inspect_err(|_| self.broken.set(true))?;
+        if reads {
+            self.holding.uses_nothing();
+        }
+        self.as_of_one.set(reads);
+        Ok(())
+    }
+
+    /// Refuses what a transaction that reads a snapshot cannot do.
+    pub(super) fn refuse_in_snapshot(&self, what: &str) -> Result<()> {
+        if !self.as_of_one.get() {
+            return Ok(());
+        }
+        let message = format!("cannot {what} in a read-only transaction behind its first query");
+        let hint = "Say LOCK TABLE before the first query, or begin the transaction with READ WRITE.";
+        Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message).hint(hint))
+    }
+
+    /// Leaves notifications for all who listen; whether there is anybody.
+    pub(super) fn put_notices(&self, notices: &[Notice]) -> Result<bool> {
+        if self.as_of_one.get() {
+            // The commit that follows cannot fail.
+            let notices = notices.to_vec();
+            return self.host.slots.beside(Some(Bell::Notices), move |running| {
+                notices::put(running.tx, running.host.classes(), running.host.numbers(), &notices)
+            });
+        }
+        let put = self.step(|tx, _, host| notices::put(tx, host.classes(), host.numbers(), notices))?;
+        self.rings.set(put.then_some(Bell::Notices));
+        Ok(put)
+    }
+}
