@@ -61,7 +61,7 @@ impl Config {
         Self {
             seconds_per_mutant: 60.0,
             max_seeds: u64::MAX,
-            baseline_seeds: 12,
+            baseline_seeds: 20,
             scenarios: None,
             mutants: None,
             threads: 1,

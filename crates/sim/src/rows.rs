@@ -19,7 +19,7 @@ use liger_engine::protocol::HostEngine;
 use liger_engine::row::policy::{Coherence, Policies, WaitDie, WaitPolicy};
 use liger_engine::row::{Budget, KeepLimits, Rows};
 use liger_engine::{
-    Announced, IndexId, Key, KeyRange, NewRow, Row, Session, TableId, Transaction, TxnError, table,
+    Announced, IndexId, Key, KeyRange, NewRow, Row, RowMut, Session, TableId, Transaction, TxnError, table,
 };
 use liger_fabric::sim::{Adversary, Mode, Report, Sim, SimConfig, Site};
 use liger_fabric::{Cx, HostId, WorkerId};
@@ -271,8 +271,27 @@ pub(crate) fn config(run: &RowsRun, plan: &Plan) -> SimConfig {
 pub(crate) fn new_row(part: i16, id: i32, value: i64) -> NewRow {
     let mut row = NewRow::new(items::ROW_LEN);
     row.set(items::PART, part).set(items::ID, id).set(items::GROUP, (id % i32::from(GROUPS)) as i16);
-    row.set(items::VALUE, value).set(items::PAD, "padding that makes rows longer than");
+    row.set(items::VALUE, value).set(items::PAD, &pad(value));
     row
+}
+
+/// What a row with this value ends with, which is in another line than the value: whoever sees parts of two
+/// versions notices.
+fn pad(value: i64) -> String {
+    format!("{value:>40}")
+}
+
+/// Changes the value of a row.
+pub(crate) fn set_value(row: &mut RowMut<'_>, value: i64) {
+    row.set(items::VALUE, value);
+    row.set(items::PAD, &pad(value));
+}
+
+/// The value of a row, which is one version of it.
+pub(crate) fn value_of(row: Row<'_>) -> i64 {
+    let value = row.get(items::VALUE);
+    assert_eq!(row.get(items::PAD), pad(value), "a row is shown whole");
+    value
 }
 
 pub(crate) fn item_key(part: i16, id: i32) -> Key {
@@ -467,18 +486,21 @@ pub(crate) fn operate<T: Transaction>(
         if visits == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     match choice {
-        0 => drop(txn.get(ITEMS, &key, |row| row.get(items::VALUE))?),
-        1 => drop(txn.update(ITEMS, &key, |row| row.set(items::VALUE, value))?),
+        0 => drop(txn.get(ITEMS, &key, value_of)?),
+        1 => drop(txn.update(ITEMS, &key, |row| set_value(row, value))?),
         // Some are inserted with another value, and changed in the same transaction.
         2 => match txn.insert(ITEMS, &new_row(part, id, if value & 1 == 0 { value } else { !value })) {
-            Ok(()) => drop(txn.update(ITEMS, &key, |row| row.set(items::VALUE, value))?),
+            Ok(()) => drop(txn.update(ITEMS, &key, |row| set_value(row, value))?),
             Err(TxnError::DuplicateKey { .. }) => {}
             Err(error) => return Err(error),
         },
         3 => drop(txn.delete(ITEMS, &key)?),
-        4 => txn.scan(ITEMS, &range, |_, _| go_on())?,
+        4 => txn.scan(ITEMS, &range, |_, row| {
+            value_of(row);
+            go_on()
+        })?,
         5 => txn.update_range(ITEMS, &range, |_, row| {
-            row.set(items::VALUE, value);
+            set_value(row, value);
             go_on()
         })?,
         6 => {
@@ -487,6 +509,7 @@ pub(crate) fn operate<T: Transaction>(
             let range = KeyRange::prefix(Key::build().i16(part).i16(group), width);
             txn.scan_index(BY_GROUP, &range, |row| {
                 assert_eq!(row.get(items::GROUP), group, "an index entry leads to a row of its group");
+                value_of(row);
                 go_on()
             })?;
         }
@@ -494,7 +517,10 @@ pub(crate) fn operate<T: Transaction>(
             let open = KeyRange { low: key, high: None };
             let bounded = KeyRange::prefix(Key::build().i16(part), 1);
             let range = KeyRange { low: open.low, high: bounded.high };
-            txn.scan(ITEMS, &range, |_, _| ControlFlow::Continue(()))?;
+            txn.scan(ITEMS, &range, |_, row| {
+                value_of(row);
+                ControlFlow::Continue(())
+            })?;
         }
         9 => {
             let mut shown = Vec::new();
@@ -534,7 +560,7 @@ fn take<M: Method>(
         if free.len() <= most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     for key in &free {
-        txn.take_if_free(ITEMS, key, &mut |row| row.set(items::VALUE, value))?;
+        txn.take_if_free(ITEMS, key, &mut |row| set_value(row, value))?;
     }
     Ok(())
 }

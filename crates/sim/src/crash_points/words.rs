@@ -11,7 +11,7 @@ use liger_pod::plan::PartitionId;
 use super::operations::{OF_B, OF_C};
 use super::staged::Actor;
 use crate::pod::Kept;
-use crate::rows::{BY_GROUP, ITEMS, item_key, items, new_row};
+use crate::rows::{BY_GROUP, ITEMS, item_key, new_row, set_value};
 
 /// The words that programs are made of.
 impl<M: Kept> Actor<'_, M> {
@@ -19,7 +19,7 @@ impl<M: Kept> Actor<'_, M> {
     pub(super) fn updates(&mut self, rows: &[(i16, i32)]) {
         self.does(|txn, value| {
             rows.iter().try_for_each(|(part, id)| {
-                txn.update(ITEMS, &item_key(*part, *id), |row| row.set(items::VALUE, value)).map(drop)
+                txn.update(ITEMS, &item_key(*part, *id), |row| set_value(row, value)).map(drop)
             })
         });
     }
@@ -93,7 +93,7 @@ impl<M: Kept> Actor<'_, M> {
     pub(super) fn scans_and_updates(&mut self, parts: &[i16], (part, id): (i16, i32)) {
         self.does(|txn, value| {
             parts.iter().try_for_each(|part| scan(txn, *part))?;
-            txn.update(ITEMS, &item_key(part, id), |row| row.set(items::VALUE, value)).map(drop)
+            txn.update(ITEMS, &item_key(part, id), |row| set_value(row, value)).map(drop)
         });
     }
 
@@ -109,7 +109,7 @@ impl<M: Kept> Actor<'_, M> {
         let all = [(0, 0), (0, 2), (0, 6), (OF_B, 0), (OF_B, 2), (OF_C, 0), (OF_C, id & !1)];
         self.does(|txn, value| {
             for (part, id) in all {
-                txn.update(ITEMS, &item_key(part, id), |row| row.set(items::VALUE, value))?;
+                txn.update(ITEMS, &item_key(part, id), |row| set_value(row, value))?;
             }
             match kind {
                 0 => insert(txn, (OF_B, id | 1), value)?,
@@ -222,7 +222,7 @@ fn change<T: Transaction>(
     value: i64,
 ) -> Result<(), TxnError> {
     for (part, id) in updated {
-        txn.update(ITEMS, &item_key(*part, *id), |row| row.set(items::VALUE, value))?;
+        txn.update(ITEMS, &item_key(*part, *id), |row| set_value(row, value))?;
     }
     inserted.iter().try_for_each(|at| insert(txn, *at, value))?;
     deleted.iter().try_for_each(|(part, id)| txn.delete(ITEMS, &item_key(*part, *id)).map(drop))

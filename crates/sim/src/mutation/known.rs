@@ -69,19 +69,6 @@ pub const SPARED: &[Spared] = &[
     },
     Spared {
         verb: Verb::Fence,
-        file: "engine/src/row/commit.rs",
-        near: "Before a byte of the rows changes.",
-        because: "rows of the simulator's table change in the line of their head, and their bytes as of a \
-                  moment are not compared there; engine/tests/snapshots.rs has rows of several lines",
-    },
-    Spared {
-        verb: Verb::WriteBack,
-        file: "engine/src/row/commit.rs",
-        near: "cx.write(block, head.as_bytes());",
-        because: "simulated rows change in their head's line (engine/tests/snapshots.rs has longer ones)",
-    },
-    Spared {
-        verb: Verb::Fence,
         file: "engine/src/row/copies.rs",
         near: "self.shared.write_back(cx, DataAddr::new(*at), copies.len())",
         because: "the lane's message that announces the copies brings a fence of its own",
@@ -116,6 +103,8 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("reading.read-again", "survival-policies"),
     ("row.forget-valid-bits", "survival-churn"),
     ("moments.tell-what-goes", "snapshots-moving"),
+    ("fence at crates/engine/src/row/commit.rs", "snapshots"),
+    ("write_back at crates/engine/src/row/commit.rs", "snapshots"),
     ("shm.above-last-row", "shm-reuse"),
     ("shm.all-dead-before-removal", "shm-absent"),
     ("shm.miss-what-was-read", "shm-open-gaps"),
@@ -131,7 +120,7 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("takeover.keep-files-of-returned", "survival-full-heirs"),
     ("takeover.entangled-together", "survival-full-disks"),
     ("takeover.claim", "handover-last-will"),
-    ("resolve.only-newer", "handover-last-will"),
+    ("resolve.only-newer-records", "handover-last-will"),
     ("handover.no-checkpoint-under-way", "handover-checkpoints"),
     ("handover.drain", "handover-deaths"),
     ("handover.await-logs", "handover-churn"),
@@ -148,7 +137,9 @@ pub(super) fn presses(scenario: &Scenario, name: &str) -> bool {
 /// on from there where a change of the program has made that another run.
 const BEGINS: &[(&str, u64)] = &[
     ("row.forget-valid-bits", 1500),
-    ("moments.tell-what-goes", 800),
+    ("moments.tell-what-goes", 140),
+    ("fence at crates/engine/src/row/commit.rs", 400),
+    ("write_back at crates/engine/src/row/commit.rs", 400),
     ("takeover.entangled-together", 3710),
     ("takeover.rebuild-after-death", 150),
 ];

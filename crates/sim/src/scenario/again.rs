@@ -15,7 +15,7 @@ use liger_pod::owner::Owner;
 use liger_pod::plan::PartitionId;
 
 use super::{LeftOut, Ran};
-use crate::rows::{ITEMS, RowsRun, item_key, items, new_row};
+use crate::rows::{ITEMS, RowsRun, item_key, new_row, set_value};
 use crate::survival::world::{Script, World};
 use crate::survival::{SurvivalRun, run_script};
 
@@ -131,7 +131,7 @@ impl Again {
         let some_turns = || cx.random_below(1 << cx.random_below(MOST_TURNS));
         (0..some_turns()).for_each(|_| cx.pause());
         actor.does(|txn, value| {
-            let found = txn.update(ITEMS, &key, |row| row.set(items::VALUE, value))?;
+            let found = txn.update(ITEMS, &key, |row| set_value(row, value))?;
             self.stage.set(Stage::Done);
             (0..some_turns()).for_each(|_| cx.pause());
             Ok(found.is_some())

@@ -19,7 +19,7 @@ use liger_pod::plan::{PartitionId, PodConfig};
 
 use super::{LeftOut, Ran, Scenario};
 use crate::pod::{PodSetup, SimPod, directory};
-use crate::rows::{ITEMS, item_key, items, new_row};
+use crate::rows::{ITEMS, item_key, items, new_row, set_value};
 
 /// The checkpoint behind the other host's back.
 pub const SCENARIOS: &[Scenario] =
@@ -87,7 +87,7 @@ fn change(cx: &Cx<Sim>, host: &RowHost, committed: &Cell<bool>, done: &Cell<bool
             if id == DELETED {
                 txn.delete(ITEMS, &item_key(PART, id))?;
             } else {
-                txn.update(ITEMS, &item_key(PART, id), |row| row.set(items::VALUE, 200))?;
+                txn.update(ITEMS, &item_key(PART, id), |row| set_value(row, 200))?;
             }
         }
         Ok(())

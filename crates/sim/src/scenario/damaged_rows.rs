@@ -17,7 +17,7 @@ use liger_pod::plan::{PartitionId, Plan, PodConfig};
 
 use super::{LeftOut, Ran, Scenario};
 use crate::pod::{PodSetup, SimPod};
-use crate::rows::{ITEMS, item_key, items, new_row};
+use crate::rows::{ITEMS, item_key, items, new_row, set_value};
 
 /// Damage, and who finds it.
 pub const SCENARIOS: &[Scenario] = &[Scenario { name: "damaged-rows", run: damaged }];
@@ -200,7 +200,7 @@ fn watch(cx: &Cx<Sim>, host: &RowHost, run: &Run) {
 fn use_rows(cx: &Cx<Sim>, host: &RowHost, (run, finder): (&Run, Finder)) {
     let mut session = RowSession::new(cx, host);
     run.expect("host 1 reads", read(&mut session, READ), Some(OLD));
-    let change = |row: &mut liger_engine::RowMut<'_>| row.set(items::VALUE, NEW);
+    let change = |row: &mut liger_engine::RowMut<'_>| set_value(row, NEW);
     let mut changed = session.transact(|txn| txn.update(ITEMS, &item_key(PART, CHANGED), change));
     if finder == Finder::Resolver {
         changed = session.transact(|txn| {

@@ -25,7 +25,7 @@ use liger_pod::plan::PodConfig;
 
 use super::{LeftOut, Ran, Scenario};
 use crate::pod::{PodSetup, SimPod, directories, directory};
-use crate::rows::{ITEMS, item_key, items, new_row};
+use crate::rows::{ITEMS, item_key, items, new_row, set_value};
 
 /// A disk on which nothing but checkpoints makes room.
 pub const SCENARIOS: &[Scenario] = &[Scenario { name: "log-room", run: comes_back }];
@@ -131,7 +131,7 @@ fn change(cx: &Cx<Sim>, host: &RowHost, run: &Run) {
     while run.committed.get() < CHANGES {
         let id = cx.random_below(ROWS as u64) as i32;
         let changed = session.attempt(|txn| {
-            txn.update(ITEMS, &item_key(PART, id), |row| row.set(items::VALUE, row.get(items::VALUE) + 1))
+            txn.update(ITEMS, &item_key(PART, id), |row| set_value(row, row.get(items::VALUE) + 1))
         });
         match changed {
             Ok(_) => {
