@@ -79,6 +79,15 @@ pub struct Running<'a> {
     pub host: &'a HostCatalog,
 }
 
+/// A snapshot that a transaction of some host reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exported {
+    /// The host.
+    pub host: u8,
+    /// As of when (docs/protocols/snapshots.md).
+    pub moment: u64,
+}
+
 type Job = Box<dyn FnMut(&mut Running<'_>) -> Result<()> + Send>;
 
 /// A transaction of one job for worker 0, which is run again after conflicts.
@@ -488,12 +497,22 @@ impl Slot {
 
     /// A transaction that has changed nothing yet, and read nothing but the catalog, reads from now on what
     /// has committed by now, as of one moment (a snapshot): it locks nothing, and can change nothing. False
-    /// if it has changed something, or the pod keeps no log.
+    /// if it has changed something, or the pod keeps no log. With `of` it reads what another transaction
+    /// does.
     ///
     /// # Errors
-    /// Conflicts, and those of the engine: the transaction can only be rolled back.
-    pub fn read_snapshot(&self) -> Result<bool> {
-        self.in_room(|room| room.read_snapshot())
+    /// Conflicts, 55000 if that one is not open any more or the catalog has changed since, and those of the
+    /// engine: the transaction can only be rolled back.
+    pub fn read_snapshot(&self, of: Option<Exported>) -> Result<bool> {
+        self.in_room(|room| room.read_snapshot(of))
+    }
+
+    /// What others need to read the same, if the transaction reads a snapshot.
+    ///
+    /// # Errors
+    /// 57P01 if the host ends.
+    pub fn exported(&self) -> Result<Option<Exported>> {
+        self.in_room(|room| room.exported())
     }
 
     /// Runs a job in the transaction. After an error of the engine (40001 and the like) the transaction can

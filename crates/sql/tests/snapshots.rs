@@ -115,6 +115,58 @@ fn what_a_snapshot_cannot_do_is_refused() {
 }
 
 #[test]
+fn sessions_of_all_hosts_share_a_snapshot() {
+    with_logs(2, 3, |databases| {
+        let [mut writer, mut reader] = two(databases);
+        let mut others = [connect(&databases[0]), connect(&databases[1])];
+        let sum = "select count(*), sum(v) from t";
+        let name = ask(&mut reader, "begin read only; select pg_export_snapshot()");
+        ask(&mut writer, "update t set v = v + 1");
+        let import = format!("set transaction snapshot '{name}'");
+        for other in &mut others {
+            ask(other, &format!("begin isolation level repeatable read, read only; {import}"));
+            assert_eq!(ask(other, sum), "200|2000");
+            let late = "25001 SET TRANSACTION SNAPSHOT must be called before any query";
+            assert_eq!(error_of(other, &import), late);
+            assert_eq!(error_of(other, sum).split(' ').next(), Some("25P02"));
+            ask(other, &format!("rollback; begin read only; {import}"));
+        }
+        // Whoever reads it goes on when the one that has exported it has ended, and nobody else gets it then.
+        ask(&mut reader, "commit");
+        for other in &mut others {
+            assert_eq!(ask(other, sum), "200|2000");
+            ask(other, "commit");
+        }
+        assert_eq!(ask(&mut reader, sum), "200|2200");
+        let begin = "begin read only";
+        for (begin, import, refused) in [
+            (begin, &*import, "55000 the snapshot is not there any more"),
+            (begin, "set transaction snapshot '1'", "22023 invalid snapshot identifier: \"1\""),
+            (
+                begin,
+                "set transaction snapshot 'FFFFFFFFFFFFFFFF-1'",
+                "55000 the snapshot is not there any more",
+            ),
+            (
+                "begin",
+                &*import,
+                "0A000 SET TRANSACTION SNAPSHOT in a transaction that may write is not supported",
+            ),
+        ] {
+            ask(&mut reader, begin);
+            assert_eq!(error_of(&mut reader, import), refused);
+            ask(&mut reader, "rollback");
+        }
+        // The catalog is that of the snapshot.
+        let name = ask(&mut reader, "begin read only; select pg_export_snapshot()");
+        ask(&mut writer, "create table u (a int)");
+        ask(&mut others[0], "begin read only");
+        let changed = "55000 a table or another object has changed since the snapshot was taken";
+        assert_eq!(error_of(&mut others[0], &format!("set transaction snapshot '{name}'")), changed);
+    });
+}
+
+#[test]
 fn what_is_not_kept_any_more_is_too_old() {
     let little = |limits: KeepLimits| KeepLimits { dram_bytes: 2_000, cxl_bytes: 0, ..limits };
     let set = |options: &mut liger_engine::db::JoinOptions| options.engine.keep = little(options.engine.keep);

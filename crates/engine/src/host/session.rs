@@ -1,6 +1,6 @@
 //! One worker's door to its host.
 
-use liger_fabric::{Cx, Fabric, Work};
+use liger_fabric::{Cx, Fabric, HostId, Work};
 use liger_pod::bells::Bell;
 
 use super::Host;
@@ -111,14 +111,38 @@ impl<'h, F: Fabric, M: Method> HostSession<'h, F, M> {
             mail.serve_waiting(cx);
             cx.pause();
         })?;
+        self.read_as_of(moment);
+        Ok(())
+    }
+
+    /// As [`HostSession::begin_snapshot`], as of the moment that an open transaction of `host` reads as of
+    /// ([`Txn::as_of`]): both see the same. False if no transaction of that host reads as of that moment, or
+    /// an older one, any more.
+    ///
+    /// # Errors
+    /// [`TxnError::Fenced`] if this host has been ruled out.
+    ///
+    /// # Panics
+    /// If a transaction is open.
+    pub fn begin_snapshot_of(&mut self, (host, moment): (HostId, u64)) -> Result<bool, TxnError> {
+        assert!(!self.course.open, "a session runs one transaction at a time");
+        let (cx, own) = (self.txn.cx(), self.txn.host);
+        own.serve(cx);
+        let is_there = own.share_snapshot(cx, (host, moment))?;
+        if is_there {
+            self.read_as_of(moment);
+        }
+        Ok(is_there)
+    }
+
+    fn read_as_of(&mut self, moment: u64) {
+        let (cx, host, state) = (self.txn.cx(), self.txn.host, &mut self.txn.running.state);
         cx.spend(Work::Transaction, 1);
-        let state = &mut self.txn.running.state;
         debug_assert!(state.as_of.is_none() && state.core.work.changes.is_empty(), "nothing is open");
         state.as_of = Some(moment);
         state.core.note_as_of(moment);
         state.round = host.transactions.begin_free(state.me);
         self.course.open = true;
-        Ok(())
     }
 
     /// Runs a transaction that reads as of one moment, as [`HostSession::begin_snapshot`] has it.

@@ -143,6 +143,11 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
         self.if_free(table, key, &mut Visitor::Read(&mut once))
     }
 
+    /// The moment as of which this transaction reads, if it reads a snapshot.
+    pub fn as_of(&self) -> Option<u64> {
+        self.running.state.as_of
+    }
+
     /// How this transaction looks at rows.
     #[inline]
     fn view(&self, at: At<'_>, visitor: &Visitor<'_>) -> Result<View, TxnError> {

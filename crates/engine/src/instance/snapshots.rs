@@ -177,6 +177,31 @@ impl Instance {
         reads
     }
 
+    /// Opens a snapshot of a moment that `host` reads as of still; false if it may not. It was closed there.
+    pub(crate) fn share_snapshot<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        (host, moment): (HostId, u64),
+    ) -> Result<bool, TxnError> {
+        let Some(log) = &self.log else { return Ok(false) };
+        if self.is_fenced() {
+            return Err(TxnError::Fenced);
+        }
+        if moment >= log.clock().moments().now(cx) || self.plan.hosts().all(|known| known != host) {
+            return Ok(false);
+        }
+        if host != self.me {
+            return Ok(self.pin_for(cx, log, (host, moment)));
+        }
+        let mut open = self.snapshots.open.lock(cx);
+        let reads = open.at.first_key_value().is_some_and(|(oldest, _)| *oldest <= moment);
+        if reads {
+            open.add(moment);
+            debug_assert!(open.told.is_some_and(|told| told <= moment), "somebody here reads as of before");
+        }
+        Ok(reads)
+    }
+
     /// A snapshot is read no more.
     pub(crate) fn close_snapshot<F: Fabric>(&self, cx: &Cx<F>, moment: u64) {
         let mut open = self.snapshots.open.lock(cx);

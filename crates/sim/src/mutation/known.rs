@@ -105,6 +105,7 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("moments.tell-what-goes", "snapshots-moving"),
     ("fence at crates/engine/src/row/commit.rs", "snapshots"),
     ("write_back at crates/engine/src/row/commit.rs", "snapshots"),
+    ("scrub.compare", "damaged-rows"),
     ("shm.above-last-row", "shm-reuse"),
     ("shm.all-dead-before-removal", "shm-absent"),
     ("shm.miss-what-was-read", "shm-open-gaps"),

@@ -548,14 +548,6 @@ impl Store for EngineStore {
         self.back_to(mark)
     }
 
-    fn read_snapshot(&self) -> Result<()> {
-        self.begin_snapshot()
-    }
-
-    fn reads_snapshot(&self) -> bool {
-        self.as_of_one.get()
-    }
-
     fn begin(&self) -> Result<()> {
         // A slot is borrowed when there is something to do for it.
         self.changes.set(0);

@@ -10,8 +10,8 @@ use super::computed::Computing;
 use super::rows::{compare_values, same};
 use super::session::OWN_SCHEMA;
 use super::store::{
-    Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Rows, SessionHost, Store, Suspended, Tolerated,
-    lost,
+    Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Rows, SessionHost, Snapshots, Store, Suspended,
+    Tolerated, lost,
 };
 use super::table::within;
 use crate::catalog::first_objects;
@@ -427,6 +427,8 @@ impl Rows for Memory {
 }
 
 impl SessionHost for Memory {}
+
+impl Snapshots for Memory {}
 
 impl Store for Memory {
     fn keep_statistics(&self, table: Oid, found: TableStatistics) -> Result<()> {

@@ -21,7 +21,7 @@ use super::advisory::{self, Kept};
 use super::engine::{EngineStore, SqlHost};
 use super::notify::Point;
 use super::session::{LocalSession, Portal};
-use super::store::Store;
+use super::store::{Snapshots, Store};
 use super::system::Surroundings;
 use crate::catalog::view::CatalogView;
 use crate::error::{Result, SqlError, SqlState, in_characters};
@@ -150,6 +150,7 @@ fn defines(own: &LocalSession<EngineStore>, statement: &Statement) -> bool {
                 | Statement::Merge(_)
                 | Statement::Transaction(_)
                 | Statement::SetConstraints { .. }
+                | Statement::SetSnapshot(_)
                 | Statement::Prepare { .. }
                 | Statement::Execute { .. }
                 | Statement::Declare { .. }

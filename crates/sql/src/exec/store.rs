@@ -14,7 +14,7 @@ use super::SqlHost;
 use crate::catalog::object::{Index, Object, Table};
 use crate::catalog::statistics::TableStatistics;
 use crate::catalog::view::CatalogView;
-use crate::error::{Result, SqlError};
+use crate::error::{Result, SqlError, SqlState};
 use crate::observe::Observed;
 use crate::progress::{Count, StatementProgress};
 use crate::storage::access::Traffic;
@@ -226,8 +226,34 @@ pub trait SessionHost {
     }
 }
 
+/// Transactions that read what has committed when they begin, as of one moment (a snapshot): they lock
+/// nothing, and can change nothing but the session's own rows. A store that has none goes on as it is.
+pub trait Snapshots {
+    /// The transaction, if it has done nothing yet, reads a snapshot to its end.
+    fn read_snapshot(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether it does.
+    fn reads_snapshot(&self) -> bool {
+        false
+    }
+
+    /// The name by which other sessions can read the same snapshot, if it does.
+    fn export_snapshot(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// The transaction, which has done nothing yet, reads the snapshot of this name. 22023 if that is no
+    /// name, 55000 if nobody reads it any more, or the catalog has changed since.
+    fn import_snapshot(&self, name: &str) -> Result<()> {
+        let message = format!("invalid snapshot identifier: \"{name}\"");
+        Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
+    }
+}
+
 /// All of it: a transaction, and the definitions that it changes.
-pub trait Store: CatalogView + Rows + SessionHost {
+pub trait Store: CatalogView + Rows + SessionHost + Snapshots {
     /// Keeps what has been found out of a table's rows, with this transaction.
     fn keep_statistics(&self, table: Oid, found: TableStatistics) -> Result<()>;
 
@@ -278,18 +304,6 @@ pub trait Store: CatalogView + Rows + SessionHost {
 
     /// Begins a transaction if none is open.
     fn begin(&self) -> Result<()>;
-
-    /// The transaction, if it has done nothing yet, reads what has committed by now, as of one moment (a
-    /// snapshot), to its end: it locks nothing, and can change nothing but the session's own rows. Otherwise
-    /// it goes on as it is.
-    fn read_snapshot(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Whether it does.
-    fn reads_snapshot(&self) -> bool {
-        false
-    }
 
     /// Commits; what it changed is durable as the host is configured.
     fn commit(&self) -> Result<()>;

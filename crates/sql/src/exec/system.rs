@@ -394,6 +394,7 @@ const OTHERS: &[&str] = &[
     "to_regtype",
     "pg_notify",
     "pg_notification_queue_usage",
+    "pg_export_snapshot",
 ];
 
 impl System for SessionSystem<'_> {
@@ -487,6 +488,10 @@ impl System for SessionSystem<'_> {
         let first = arguments.first();
         Ok(match source {
             "pg_notify" => notify::call(self.shared, arguments)?,
+            "pg_export_snapshot" => Value::text(self.store.export_snapshot()?.ok_or_else(|| {
+                let hint = "Begin it with READ ONLY.";
+                SqlError::unsupported("pg_export_snapshot() of a transaction that may write", hint)
+            })?),
             // Rows wait for as long as they have to.
             "pg_notification_queue_usage" => Value::Float8(0.0),
             "setseed" => {

@@ -388,6 +388,7 @@ pub(crate) enum Statement {
         name: String,
         value: SetValue,
     },
+    SetSnapshot(String),
     SetTransaction {
         session: bool,
         modes: Vec<TransactionMode>,

@@ -3,7 +3,6 @@
 use super::ast::{SetValue, Statement, Transaction, TransactionMode};
 use super::lexer::Tok;
 use super::{Parser, Res};
-use crate::error::SqlError;
 
 impl Parser<'_> {
     pub(super) fn transaction(&mut self) -> Res<Statement> {
@@ -96,11 +95,8 @@ impl Parser<'_> {
         }
         if self.is_word("transaction") && !matches!(self.peek_at(1), Tok::Op(_)) {
             self.advance();
-            if self.is_word("snapshot") {
-                return Err(SqlError::unsupported(
-                    "SET TRANSACTION SNAPSHOT",
-                    "Read all of it in one transaction.",
-                ));
+            if self.accept_word("snapshot") {
+                return Ok(Statement::SetSnapshot(self.string()?));
             }
             return Ok(Statement::SetTransaction { session: false, modes: self.modes()? });
         }

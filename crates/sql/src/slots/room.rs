@@ -7,10 +7,10 @@ use liger_engine::db::Borrowing;
 use liger_engine::row::policy::Patient;
 use liger_engine::row::{DetachedTxn, RowHost, RowSession, Step, WorkerPool, WorkerToken};
 use liger_fabric::native::HostMemory;
-use liger_fabric::{Cx, Fabric, SyncAddr};
+use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
 
 use super::worker::{Work, look, ring};
-use super::{Bell, Running, Slots, shut_down};
+use super::{Bell, Exported, Running, Slots, shut_down};
 use crate::catalog::HostCatalog;
 use crate::catalog::change::Working;
 use crate::error::{Result, SqlError, SqlState};
@@ -53,7 +53,10 @@ pub(super) trait Room: Send {
     fn begin(&mut self, changes_catalog: bool) -> Result<()>;
 
     /// See [`super::Slot::read_snapshot`].
-    fn read_snapshot(&mut self) -> Result<bool>;
+    fn read_snapshot(&mut self, of: Option<Exported>) -> Result<bool>;
+
+    /// See [`super::Slot::exported`].
+    fn exported(&mut self) -> Result<Option<Exported>>;
 
     /// The pod's counter of announced changes of the catalog.
     fn announcements(&mut self) -> u64;
@@ -239,7 +242,7 @@ impl<F: Fabric + Send> Room for Furnished<F> {
         Ok(())
     }
 
-    fn read_snapshot(&mut self) -> Result<bool> {
+    fn read_snapshot(&mut self, of: Option<Exported>) -> Result<bool> {
         let working = self.working.as_ref().expect("a transaction has begun");
         let (version, catalog) = (working.base_version(), self.catalog.clone());
         if working.is_changed() {
@@ -251,11 +254,23 @@ impl<F: Fabric + Send> Room for Furnished<F> {
             }
             // It has read definitions at most, and has the picture that they belong to.
             session.roll_back();
-            session.begin_snapshot()?;
+            match of {
+                None => session.begin_snapshot()?,
+                Some(of) if session.begin_snapshot_of((HostId(of.host), of.moment))? => {}
+                Some(_) => return Err(gone()),
+            }
             match catalog.is_of(&mut access(session), version)? {
                 true => Ok(true),
+                false if of.is_some() => Err(other_catalog()),
                 false => Err(newer_catalog()),
             }
+        })
+    }
+
+    fn exported(&mut self) -> Result<Option<Exported>> {
+        self.on_worker(|session| {
+            let (host, moment) = (session.host().id().0, session.opened().as_of());
+            Ok(moment.map(|moment| Exported { host, moment }))
         })
     }
 
@@ -365,6 +380,18 @@ fn renew<F: Fabric>(session: &mut RowSession<'_, F>, catalog: &HostCatalog) -> R
         }
     }
     Ok(())
+}
+
+fn gone() -> SqlError {
+    let message = "the snapshot is not there any more";
+    let hint = "A snapshot can be used while a transaction is open on the host that exported it.";
+    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).hint(hint)
+}
+
+fn other_catalog() -> SqlError {
+    let message = "a table or another object has changed since the snapshot was taken";
+    let hint = "Export a new one, and change nothing of the kind meanwhile.";
+    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).hint(hint)
 }
 
 fn newer_catalog() -> SqlError {

@@ -8,20 +8,50 @@
 
 use super::EngineStore;
 use crate::error::{Result, SqlError, SqlState};
-use crate::slots::Bell;
+use crate::exec::store::Snapshots;
+use crate::slots::{Bell, Exported};
 use crate::storage::notices::{self, Notice};
 
-impl EngineStore {
-    /// See [`Store::read_snapshot`](crate::exec::store::Store::read_snapshot).
-    pub(super) fn begin_snapshot(&self) -> Result<()> {
+impl Snapshots for EngineStore {
+    fn read_snapshot(&self) -> Result<()> {
         let has_done = self.changes.get() > 0 || self.as_of_one.get();
         if has_done || !self.has_begun() || self.holding.has_locks() {
             return Ok(());
         }
+        self.begin_snapshot(None)
+    }
+
+    fn reads_snapshot(&self) -> bool {
+        self.as_of_one.get()
+    }
+
+    fn export_snapshot(&self) -> Result<Option<String>> {
+        let slot = self.slot.borrow();
+        let exported = slot.as_ref().map_or(Ok(None), |slot| {
+            slot.go_on(&mut || self.holding.interrupt.check())?;
+            slot.exported()
+        })?;
+        Ok(exported.map(|it| format!("{:016X}-{:X}", it.moment, it.host)))
+    }
+
+    fn import_snapshot(&self, name: &str) -> Result<()> {
+        let parts = name.split_once('-').filter(|(moment, host)| moment.len() == 16 && host.len() <= 2);
+        let number = |digits: &str| u64::from_str_radix(digits, 16).ok();
+        let read = parts.and_then(|(at, host)| Some((number(at)?, u8::try_from(number(host)?).ok()?)));
+        let Some((moment, host)) = read else {
+            let message = format!("invalid snapshot identifier: \"{name}\"");
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        };
+        self.begin_snapshot(Some(Exported { host, moment }))
+    }
+}
+
+impl EngineStore {
+    fn begin_snapshot(&self, of: Option<Exported>) -> Result<()> {
         let slot = self.slot.borrow();
         let slot = slot.as_ref().expect("it has begun");
         slot.go_on(&mut || self.holding.interrupt.check())?;
-        let reads = slot.read_snapshot().inspect_err(|_| self.broken.set(true))?;
+        let reads = slot.read_snapshot(of).inspect_err(|_| self.broken.set(true))?;
         if reads {
             self.holding.uses_nothing();
         }

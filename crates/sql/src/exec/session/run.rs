@@ -102,10 +102,8 @@ impl<S: Store> LocalSession<S> {
                 self.set(name, value, *local)?;
                 tag("SET")
             }
-            Statement::SetTransaction { session, modes } => {
-                self.set_modes(modes, *session)?;
-                tag("SET")
-            }
+            Statement::SetTransaction { session, modes } => self.set_modes(modes, *session).and(tag("SET")),
+            Statement::SetSnapshot(name) => self.set_snapshot(name).and(tag("SET")),
             Statement::SetConstraints { names, deferred } => {
                 self.set_constraints(names, *deferred)?;
                 tag("SET CONSTRAINTS")
@@ -188,7 +186,10 @@ impl<S: Store> LocalSession<S> {
     /// Before a statement is planned: a transaction that only reads does so as of one moment, which knows of
     /// nobody who changes what the statement is to use.
     pub(crate) fn begins_reading(&self, statement: &Statement) -> Result<()> {
-        let asks_nothing = matches!(statement, Statement::Lock { .. } | Statement::Transaction(_));
+        let asks_nothing = matches!(
+            statement,
+            Statement::Lock { .. } | Statement::Transaction(_) | Statement::SetSnapshot(_)
+        );
         let reads = !asks_nothing && self.shared.variables.borrow().is_read_only();
         if reads { self.store.read_snapshot() } else { Ok(()) }
     }

@@ -305,6 +305,24 @@ impl<S: Store> LocalSession<S> {
         })
     }
 
+    /// SET TRANSACTION SNAPSHOT.
+    pub(super) fn set_snapshot(&mut self, name: &str) -> Result<()> {
+        if self.state == TransactionState::Idle {
+            let message = "SET TRANSACTION can only be used in transaction blocks";
+            self.tell(warning(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
+            return Ok(());
+        }
+        if self.has_asked || !self.savepoints.is_empty() || self.store.reads_snapshot() {
+            let message = "SET TRANSACTION SNAPSHOT must be called before any query";
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        if !self.shared.variables.borrow().is_read_only() {
+            let what = "SET TRANSACTION SNAPSHOT in a transaction that may write";
+            return Err(SqlError::unsupported(what, "Begin it with READ ONLY."));
+        }
+        self.store.import_snapshot(name)
+    }
+
     pub(super) fn set_modes(&mut self, modes: &[TransactionMode], session: bool) -> Result<()> {
         let prefix = if session { "default_transaction" } else { "transaction" };
         let on = |value: bool| if value { "on" } else { "off" };
