@@ -141,7 +141,7 @@ const BEGINS: &[(&str, u64)] = &[
     ("moments.tell-what-goes", 140),
     ("fence at crates/engine/src/row/commit.rs", 400),
     ("write_back at crates/engine/src/row/commit.rs", 400),
-    ("takeover.entangled-together", 3710),
+    ("takeover.entangled-together", 1300),
     ("takeover.rebuild-after-death", 150),
 ];
 

@@ -26,6 +26,9 @@ select indexrelid::regclass, indisclustered from pg_index where indrelid in ('cl
 select deptype, refclassid::regclass from pg_depend where classid = 'pg_class'::regclass and objid in ('clustered_pkey'::regclass, 'clustered_b'::regclass) order by deptype;
 create table numbered (a serial, b int generated always as identity);
 select objid::regclass, deptype, refobjid::regclass, refobjsubid from pg_depend where classid = 'pg_class'::regclass and refclassid = 'pg_class'::regclass and objid in ('numbered_a_seq'::regclass, 'numbered_b_seq'::regclass) order by 1::text;
+create table referred_to (id int primary key);
+create table refers (a int references referred_to);
+select refclassid::regclass, refobjid::regclass, refobjsubid, deptype from pg_depend where classid = 'pg_constraint'::regclass and objid = (select oid from pg_constraint where conname = 'refers_a_fkey') order by refobjid::regclass::text, refobjsubid;
 create table shown_whole (v text check (length(v) < 60));
 insert into shown_whole values (repeat('x', 64));
 insert into shown_whole values (repeat('x', 65));

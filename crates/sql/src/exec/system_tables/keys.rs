@@ -305,7 +305,11 @@ fn table_dependencies(
 ) -> Vec<Row> {
     let mut rows = Vec::new();
     for constraint in &table.constraints {
-        let (_, columns, other, _) = shape(look, table, constraint);
+        let (_, columns, other, index) = shape(look, table, constraint);
+        if other.is_some() {
+            // By it pg_restore knows with several jobs what has to be there before.
+            rows.push(row(PG_CONSTRAINT, constraint.oid, (PG_CLASS, index, 0), 'n'));
+        }
         let own = columns.iter().map(|column| (table.oid, *column, 'a'));
         let others = other.iter().flat_map(|(to, columns, ..)| columns.iter().map(move |c| (*to, *c, 'n')));
         for (to, column, kind) in own.chain(others) {
