@@ -192,6 +192,7 @@ impl PooledSession {
         let mut begun = None;
         for conflicts in 0u32.. {
             let before = (self.own.shared.advisory.keep(), self.own.shared.notify.point());
+            self.own.is_again = begun.is_some();
             self.own.shared.advisory.may_start_over.set(is_first);
             self.own.store.begin_statement(advisory::timeouts_us(&self.own.shared), is_first);
             let result = self.once(defines, |own| body(own, &mut *sink));

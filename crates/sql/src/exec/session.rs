@@ -63,6 +63,8 @@ pub struct LocalSession<S> {
     pub(crate) has_asked: bool,
     /// The statement that runs is the last one of its transaction.
     pub(crate) is_last: bool,
+    /// It is run again, for it has met a conflict.
+    pub(crate) is_again: bool,
     pub(crate) statements: BTreeMap<String, Arc<Prepared>>,
     pub(crate) portals: BTreeMap<String, Portal>,
     /// Rows of the statement that ran last.
@@ -100,6 +102,7 @@ impl<S: Store> LocalSession<S> {
             constraints: Constraints::default(),
             has_asked: false,
             is_last: false,
+            is_again: false,
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
             rows_ran: 0,

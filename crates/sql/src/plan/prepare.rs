@@ -27,8 +27,10 @@ pub(crate) struct PlannedStatement {
     pub(crate) ctes: usize,
     /// Parts of it are run when others have changed rows: these are remembered as they were.
     pub(crate) remembers: bool,
-    /// It does nothing but read, and reads more than single rows by their keys.
-    pub(crate) reads_many: bool,
+    /// It does nothing but read.
+    pub(crate) only_reads: bool,
+    /// It does, and reads so much that others would meet its locks.
+    pub(crate) reads_much: bool,
     /// What whoever runs it must be allowed to do.
     pub(crate) needs: Vec<Need>,
     /// Tables and views that it looks at, and those that its changes lead to.
@@ -68,6 +70,8 @@ pub(crate) struct Planner<'a> {
     pub(super) varying: Varying,
 }
 
+/// What costs more, some 50,000 rows of a table in their order, reads much.
+const MUCH: f64 = 1_000.0;
 /// Results are kept by so many values at most.
 const MEMO_VALUES: usize = 8;
 
@@ -140,12 +144,26 @@ impl<'a> Planner<'a> {
             }
         }
         let remembers = remembers(&mut statement);
-        let reads_many = match &statement {
-            BoundStatement::Query(query) => (has_inner || reads_many(query)) && !steady::touches(query),
-            BoundStatement::Change(_) => false,
+        let (only_reads, reads_much) = match &statement {
+            BoundStatement::Query(query) => {
+                let only_reads = !steady::touches(query, has_inner);
+                let may = only_reads && (has_inner || reads_many(query));
+                (only_reads, may && planner.estimator.query(query).total > MUCH)
+            }
+            BoundStatement::Change(_) => (false, false),
         };
         let (needs, relations, caches) = (Vec::new(), Vec::new(), planner.caches.get());
-        PlannedStatement { statement, caches, ctes, remembers, reads_many, needs, relations, failing: None }
+        PlannedStatement {
+            statement,
+            caches,
+            ctes,
+            remembers,
+            only_reads,
+            reads_much,
+            needs,
+            relations,
+            failing: None,
+        }
     }
 
     /// An expression on its own: a default, a check.

@@ -203,11 +203,14 @@ impl Planner<'_> {
     }
 }
 
-/// Does the query, or one within it, lock or change rows?
-pub(super) fn touches(query: &Query) -> bool {
+/// Does the query, or one within its expressions if it `has_inner` ones, lock or change rows?
+pub(super) fn touches(query: &Query, has_inner: bool) -> bool {
     let mut touches = false;
     let mut see = |leaf: Leaf<'_>| touches |= matches!(leaf, Leaf::Touches);
     leaves_of_query(query, &mut see);
+    if !has_inner {
+        return touches;
+    }
     query.clone().walk(0, &mut |part, _| {
         if let Expr::Subquery(subquery) = part {
             leaves_of_query(&subquery.query, &mut see);

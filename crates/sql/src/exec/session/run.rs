@@ -194,12 +194,13 @@ impl<S: Store> LocalSession<S> {
         if reads { self.store.read_snapshot() } else { Ok(()) }
     }
 
-    /// Before a plan is run: whether it may be. If it is all of its transaction, and reads more than single
-    /// rows, it reads as of one moment, too.
+    /// Before a plan is run: whether it may be. If it is all of its transaction and only reads, it reads as
+    /// of one moment where it reads much, or has met somebody's lock: otherwise locks cost less.
     pub(crate) fn asks(&mut self, plan: &PlannedStatement) -> Result<()> {
         self.may_run(plan)?;
         let is_first = !std::mem::replace(&mut self.has_asked, true);
-        if is_first && self.is_last && plan.reads_many { self.store.read_snapshot() } else { Ok(()) }
+        let reads = plan.reads_much || plan.only_reads && self.is_again;
+        if is_first && self.is_last && reads { self.store.read_snapshot() } else { Ok(()) }
     }
 
     /// Runs a plan; rows and columns go to the sink.
