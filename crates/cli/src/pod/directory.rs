@@ -116,7 +116,11 @@ impl PodDir {
         if !file.is_known() {
             return Err(damaged(format!("format {}, this program knows {FORMAT}", file.format)));
         }
-        Ok(Self { path, file })
+        let mut dir = Self { path, file };
+        // The directory may have another name than when that was written.
+        let here = dir.data();
+        dir.file.job.data.iter_mut().for_each(|data| data.path.clone_from(&here));
+        Ok(dir)
     }
 
     /// Makes a host's folder, unless it is there: a directory whose description and data were kept is a pod.

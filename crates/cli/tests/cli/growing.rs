@@ -111,6 +111,10 @@ fn a_pod_that_starts_again_gets_room_for_more_hosts() {
     // What was acknowledged last is in the memory alone.
     kill_everybody(&dir, 1, &mut up);
     refused(&mut liger(&format!("recover {dir} --max-hosts 5")), &["4 partitions", "4 or fewer"]);
+    // Under another name it is the same pod.
+    let renamed = folder.file("renamed");
+    std::fs::rename(&dir, &renamed).expect("a directory");
+    let dir = renamed;
     let up = Up::start(&format!("recover {dir} --max-hosts 3"));
     let status = json(&mut liger(&format!("status {dir} --json")));
     assert_eq!(status["hosts"].as_array().map(Vec::len), Some(3), "{status}");
