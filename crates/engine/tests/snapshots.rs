@@ -11,11 +11,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use liger_engine::db::{Host, JoinOptions, PodConfig};
+use liger_engine::log::LogState;
 use liger_engine::row::{Budget, KeepLimits, RowSession};
 use liger_engine::{Key, KeyRange, NewRow, RowMut, Session, TableId, Transaction, TxnError, table};
 use liger_fabric::native::{HostMemory, NativeHost};
 use liger_fabric::shadow::{ShadowConfig, ShadowHost};
-use liger_fabric::{Fabric, HostId};
+use liger_fabric::{Fabric, HostId, WorkerId};
 
 table! {
     /// Accounts by number.
@@ -196,6 +197,43 @@ fn snapshots_follow_each_other_while_nobody_writes() {
         (0..10_000).map(|_| amount(session)).filter(|amount| *amount == Ok(Some(100))).count()
     });
     assert_eq!(read, 10_000);
+}
+
+#[test]
+fn whoever_waits_for_a_commit_can_be_stopped() {
+    let opened = pod("snapshots-stopped");
+    let (table, mut hosts) = filled(&opened, None, |host| host);
+    // As if host 1 were in the middle of a commit.
+    let (cx, word) = (opened.pod.control(), opened.pod.plan().ring_line(HostId(1), WorkerId(0)).word(2));
+    let before = cx.load(word);
+    cx.store(word, before + 1);
+    let (stopped, turns) = hosts[0].alone(|session| {
+        let mut turns = 0;
+        let begun = session.begin_snapshot_while(|| {
+            turns += 1;
+            turns < 1000
+        });
+        (begun, turns)
+    });
+    assert_eq!((stopped, turns), (Err(TxnError::Rollback), 1000));
+    cx.store(word, before);
+    let seen = hosts[0].alone(|session| session.read_snapshot(|tx| sum(tx, table)));
+    assert_eq!(seen, Ok((ACCOUNTS, SUM)));
+    assert_eq!(hosts[0].alone(|session| session.host().open_snapshots(session.cx())), (0, None));
+}
+
+#[test]
+fn without_logs_that_go_on_none_is_opened() {
+    let opened = pod("snapshots-failed");
+    let (table, mut hosts) = filled(&opened, None, |host| host);
+    let state = opened.pod.plan().log_line(HostId(1)).word(1);
+    opened.pod.control().store(state, LogState::Ended as u64);
+    let begun =
+        hosts[0].alone(|session| (session.host().has_snapshots(session.cx()), session.begin_snapshot()));
+    assert_eq!(begun, (false, Err(TxnError::LogFailed)));
+    opened.pod.control().store(state, LogState::Good as u64);
+    let seen = hosts[0].alone(|session| session.read_snapshot(|tx| sum(tx, table)));
+    assert_eq!(seen, Ok((ACCOUNTS, SUM)));
 }
 
 /// What a snapshot of host 0 has of all accounts that host 1 has overwritten meanwhile, and the next one.

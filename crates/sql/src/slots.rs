@@ -497,14 +497,18 @@ impl Slot {
 
     /// A transaction that has changed nothing yet, and read nothing but the catalog, reads from now on what
     /// has committed by now, as of one moment (a snapshot): it locks nothing, and can change nothing. False
-    /// if it has changed something, or the pod keeps no log. With `of` it reads what another transaction
-    /// does.
+    /// if it has changed something, the pod keeps no log, or one has failed. With `of` it reads what another
+    /// transaction does. `goes_on` is asked now and then while it waits.
     ///
     /// # Errors
-    /// Conflicts, 55000 if that one is not open any more or the catalog has changed since, and those of the
-    /// engine: the transaction can only be rolled back.
-    pub fn read_snapshot(&self, of: Option<Exported>) -> Result<bool> {
-        self.in_room(|room| room.read_snapshot(of))
+    /// Those of `goes_on`; conflicts, 55000 if that other one is not open any more or the catalog has changed
+    /// since, and those of the engine: the transaction can only be rolled back.
+    pub fn read_snapshot(
+        &self,
+        of: Option<Exported>,
+        goes_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<bool> {
+        self.in_room(|room| room.read_snapshot(of, goes_on))
     }
 
     /// What others need to read the same, if the transaction reads a snapshot.

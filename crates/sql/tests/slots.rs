@@ -7,7 +7,6 @@ mod support;
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -29,7 +28,7 @@ use liger_sql::storage::bulk::at_once;
 use liger_sql::storage::classes::{Classes, Home};
 use liger_sql::storage::table::PlainColumns;
 use liger_sql::{SqlError, SqlState, Value};
-use support::{SqlHost, account, accounts, oid_of, open, pod};
+use support::{Folder, SqlHost, account, accounts, oid_of, open, pod};
 
 /// How long a transaction is tried again, and the pause before that.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -177,18 +176,9 @@ fn a_slot_is_a_transaction_and_waits_for_nothing_meanwhile() {
     });
 }
 
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn the_catalog_and_all_rows_outlive_the_pod() {
-    let folder = Folder(std::env::temp_dir().join(format!("liger-sql-{}", std::process::id())));
-    let _ = std::fs::remove_dir_all(&folder.0);
+    let folder = Folder::new();
     let config = PodConfig { partitions: 4, ..PodConfig::new(2, 2, 8 << 20, 96 << 20) };
     let make = || Pod::create(&MemorySpec::Memfd, &config, &Classes::schemas()).expect("a pod");
     let join = |pod: &Pod, data: &DataDirectory, n| -> Host {

@@ -10,7 +10,7 @@ mod support;
 
 use liger_engine::row::KeepLimits;
 use liger_sql::exec::EngineDatabase;
-use sessions::{Connected, ask, connect, error_of, with_logs, with_logs_of};
+use sessions::{Connected, ask, connect, error_of, with_logs, with_logs_of, with_pod};
 
 /// Sessions on two hosts, and a table that both have rows of: 200 of 10.
 fn two(databases: &[EngineDatabase]) -> [Connected; 2] {
@@ -148,6 +148,11 @@ fn sessions_of_all_hosts_share_a_snapshot() {
                 "55000 the snapshot is not there any more",
             ),
             (
+                "begin read only; lock table t in exclusive mode",
+                &*import,
+                "25001 SET TRANSACTION SNAPSHOT must be called before LOCK TABLE",
+            ),
+            (
                 "begin",
                 &*import,
                 "0A000 SET TRANSACTION SNAPSHOT in a transaction that may write is not supported",
@@ -163,6 +168,23 @@ fn sessions_of_all_hosts_share_a_snapshot() {
         ask(&mut others[0], "begin read only");
         let changed = "55000 a table or another object has changed since the snapshot was taken";
         assert_eq!(error_of(&mut others[0], &format!("set transaction snapshot '{name}'")), changed);
+    });
+}
+
+/// Reads take locks there, as those of other transactions do.
+#[test]
+fn where_no_logs_are_kept_there_are_no_snapshots() {
+    with_pod(2, 3, |databases| {
+        let [mut writer, mut reader] = two(databases);
+        assert_eq!(ask(&mut reader, "begin read only; select count(*), sum(v) from t"), "200|2000");
+        assert_eq!(error_of(&mut writer, "begin; update t set v = 1").split(' ').next(), Some("40001"));
+        ask(&mut writer, "rollback");
+        let export = "0A000 pg_export_snapshot() of a transaction that locks what it reads is not supported";
+        assert_eq!(error_of(&mut reader, "select pg_export_snapshot()"), export);
+        ask(&mut reader, "rollback; begin read only");
+        let refused = "0A000 SET TRANSACTION SNAPSHOT in a pod whose logs do not go on is not supported";
+        assert_eq!(error_of(&mut reader, "set transaction snapshot '0000000000000001-1'"), refused);
+        ask(&mut reader, "rollback");
     });
 }
 

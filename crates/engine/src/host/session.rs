@@ -98,11 +98,24 @@ impl<'h, F: Fabric, M: Method> HostSession<'h, F, M> {
     /// # Errors
     /// [`TxnError::Fenced`] if the host has been ruled out, [`TxnError::Unsuited`] if the pod keeps no log, a
     /// conflict ([`Conflict::Partition`](crate::txn::Conflict::Partition)) while locks of a host that died as
-    /// it committed are being resolved.
+    /// it committed are being resolved, [`TxnError::LogFailed`] or [`TxnError::LogFull`] if a host's log
+    /// does not go on, and nobody has read a snapshot for long.
     ///
     /// # Panics
     /// If a transaction is open.
     pub fn begin_snapshot(&mut self) -> Result<(), TxnError> {
+        self.begin_snapshot_while(|| true)
+    }
+
+    /// As [`HostSession::begin_snapshot`]; `goes_on` is asked while it waits, for other hosts to end their
+    /// commits.
+    ///
+    /// # Errors
+    /// The same, and [`TxnError::Rollback`] if it does not go on.
+    ///
+    /// # Panics
+    /// The same.
+    pub fn begin_snapshot_while(&mut self, mut goes_on: impl FnMut() -> bool) -> Result<(), TxnError> {
         assert!(!self.course.open, "a session runs one transaction at a time");
         let (cx, host) = (self.txn.cx(), self.txn.host);
         host.serve(cx);
@@ -110,6 +123,7 @@ impl<'h, F: Fabric, M: Method> HostSession<'h, F, M> {
         let moment = host.open_snapshot(cx, || {
             mail.serve_waiting(cx);
             cx.pause();
+            goes_on()
         })?;
         self.read_as_of(moment);
         Ok(())

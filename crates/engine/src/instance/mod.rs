@@ -330,10 +330,15 @@ impl Instance {
     /// See [`crate::Session::is_durable`].
     pub(crate) fn is_durable<F: Fabric>(&self, cx: &Cx<F>, ticket: Ticket) -> Result<bool, TxnError> {
         let Some(log) = &self.log else { return Ok(true) };
-        log.is_durable(cx, ticket.0, || self.members(cx)).map_err(|failure| match failure {
+        log.is_durable(cx, ticket.0, || self.members(cx)).map_err(|failure| self.refusal(&failure))
+    }
+
+    /// What a transaction is told of a log that does not go on.
+    fn refusal(&self, failure: &LogFailure) -> TxnError {
+        match failure {
             LogFailure::Full(_) => TxnError::LogFull { host: self.me.0 },
             _ => TxnError::LogFailed,
-        })
+        }
     }
 
     /// This host's log, if the pod keeps one.

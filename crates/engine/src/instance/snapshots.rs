@@ -19,6 +19,9 @@ use crate::log::HostLog;
 use crate::log::moments::NONE;
 use crate::txn::{Conflict, TxnError};
 
+/// Protocol steps that a mutation test can leave out.
+pub(crate) const SABOTAGE_STEPS: &[&str] = &["snapshots.pin-what-is-read"];
+
 /// How many snapshots read as of each moment, those that are being opened included.
 pub(crate) struct Snapshots {
     open: Latch<Open>,
@@ -75,16 +78,23 @@ impl Open {
 }
 
 impl Instance {
+    /// Whether snapshots can be opened: the pod keeps logs, and all of them go on. From a host whose log does
+    /// not, nobody learns that it keeps old versions.
+    pub fn has_snapshots<F: Fabric>(&self, cx: &Cx<F>) -> bool {
+        self.log.as_ref().is_some_and(|log| log.check(cx, self.members(cx)).is_ok())
+    }
+
     /// Opens a snapshot of what has committed by now: the moment that it reads as of. `turn` is called while
-    /// others end their commits, or learn that they have to keep old versions.
+    /// others end their commits, or learn that they have to keep old versions; false: it waits no longer.
     ///
     /// # Errors
-    /// If the pod keeps no log, this host has been ruled out, or another one has died while it committed, and
-    /// its locks are not resolved yet.
+    /// If the pod keeps no log, or a host's log does not go on; if this host has been ruled out, or another
+    /// one has died while it committed, and its locks are not resolved yet; [`TxnError::Rollback`] if it
+    /// waits no longer.
     pub(crate) fn open_snapshot<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        mut turn: impl FnMut(),
+        mut turn: impl FnMut() -> bool,
     ) -> Result<u64, TxnError> {
         let Some(log) = &self.log else {
             let why = "the pod keeps no log, whose epochs say what is committed when";
@@ -100,16 +110,19 @@ impl Instance {
         drop(open);
         moments.note_opened(cx);
         self.snapshots.note_kept();
-        let mut may_change = |host| {
-            turn();
-            self.may_commit(cx, host)
+        let mut may_change = |host| match turn() {
+            true => self.may_commit(cx, host),
+            false => Err(TxnError::Rollback),
         };
         let closed = loop {
             if !clock.keep(cx, self.members(cx)) {
                 if let Err(error) = may_change(self.me) {
                     break Err(error);
                 }
-                continue;
+                match log.check(cx, self.members(cx)) {
+                    Ok(()) => continue,
+                    Err(failure) => break Err(self.refusal(&failure)),
+                }
             }
             let epoch = clock.now(cx);
             match moments.close(cx, epoch, &mut may_change) {
@@ -169,7 +182,8 @@ impl Instance {
         let mut open = self.snapshots.open.lock(cx);
         open.add(moment);
         self.tell_oldest(cx, &mut open);
-        let reads = log.clock().moments().told(cx, host) <= moment && self.members(cx) >> host.0 & 1 != 0;
+        let reads = log.clock().moments().told(cx, host) <= moment && self.members(cx) >> host.0 & 1 != 0
+            || cx.sabotaged("snapshots.pin-what-is-read");
         if !reads {
             open.remove(moment);
             self.tell_oldest(cx, &mut open);
@@ -190,6 +204,7 @@ impl Instance {
         if moment >= log.clock().moments().now(cx) || self.plan.hosts().all(|known| known != host) {
             return Ok(false);
         }
+        log.clock().moments().note_opened(cx);
         if host != self.me {
             return Ok(self.pin_for(cx, log, (host, moment)));
         }

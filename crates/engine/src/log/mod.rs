@@ -485,7 +485,8 @@ impl HostLog {
         self.shipper.lock(cx).counts()
     }
 
-    fn check<F: Fabric>(&self, cx: &Cx<F>, members: u16) -> Result<(), LogFailure> {
+    /// Whether epochs still end on all of these hosts (bit h: host h), as far as this one knows.
+    pub(crate) fn check<F: Fabric>(&self, cx: &Cx<F>, members: u16) -> Result<(), LogFailure> {
         if let Some(failure) = self.failure() {
             return Err(failure.clone());
         }

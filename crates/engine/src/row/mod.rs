@@ -91,6 +91,7 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         remote::SABOTAGE_STEPS,
         asking::SABOTAGE_STEPS,
         crate::instance::service::SABOTAGE_STEPS,
+        crate::instance::snapshots::SABOTAGE_STEPS,
         crate::protocol::mail::SABOTAGE_STEPS,
         leaving::SABOTAGE_STEPS,
         resolve::SABOTAGE_STEPS,

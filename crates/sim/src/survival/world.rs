@@ -78,6 +78,8 @@ pub(crate) struct World<M: Kept = Rows> {
     pub returns: Cell<u64>,
     /// Snapshots that were read.
     pub snapshots: Cell<u64>,
+    /// One that somebody has opened: the host, its moment, and how many transactions had committed before.
+    shown: Cell<Option<(HostId, u64, usize)>>,
     pub refused: Cell<u64>,
     /// By host: the engine of its present life.
     pub engines: RefCell<Vec<Rc<Host<M>>>>,
@@ -212,6 +214,7 @@ fn build<M: Kept>(
         looks: Cell::new(0),
         returns: Cell::new(0),
         snapshots: Cell::new(0),
+        shown: Cell::new(None),
         refused: Cell::new(0),
         engines: RefCell::new(pod.hosts.clone()),
         failures: RefCell::default(),
@@ -436,14 +439,31 @@ impl<M: Kept> World<M> {
         ended
     }
 
-    /// Runs a transaction that reads as of one moment.
+    /// Runs a transaction that reads as of one moment: its own, or that of a snapshot which somebody on any
+    /// host has opened, if it may still be read.
     pub fn read_snapshot<'h>(
         &self,
         session: &mut HostSession<'h, Sim, M>,
         body: impl FnOnce(&mut Txn<'h, Sim, M>) -> Result<(), TxnError>,
     ) -> Result<(), TxnError> {
-        let (by, before) = ((session.cx().host().0, session.cx().worker().0), self.recorder.len());
-        let ended = session.read_snapshot(body);
+        let by = (session.cx().host().0, session.cx().worker().0);
+        let shares = session.cx().random_below(3) == 0;
+        let mut before = self.recorder.len();
+        match self.shown.get().filter(|_| shares) {
+            Some((host, moment, committed)) if session.begin_snapshot_of((host, moment))? => {
+                before = committed;
+            }
+            _ => session.begin_snapshot()?,
+        }
+        let moment = session.opened().as_of().expect("it reads a snapshot");
+        self.shown.set(Some((session.cx().host(), moment, before)));
+        let ended = match body(session.opened()) {
+            Ok(()) => session.commit(),
+            Err(error) => {
+                session.roll_back();
+                Err(error)
+            }
+        };
         if ended.is_ok() {
             let id = self.recorder.last_of(by.0, by.1).expect("it has just committed");
             self.failures.borrow_mut().extend(self.recorder.misses(id, before));

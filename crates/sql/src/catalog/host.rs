@@ -154,12 +154,14 @@ impl HostCatalog {
     /// # Errors
     /// Those of the engine.
     pub(crate) fn is_current(&self, tx: &mut dyn Access) -> Result<bool> {
-        self.is_of(tx, self.cached().version())
+        // Who is changing it hides it.
+        Ok(self.version_in(tx)?.is_none_or(|version| version == self.cached().version()))
     }
 
-    /// Whether the catalog has this version, as a transaction sees it.
-    pub(crate) fn is_of(&self, tx: &mut dyn Access, version: u64) -> Result<bool> {
-        Ok(saved::peek_version(tx, &self.classes)?.is_none_or(|there| there == version))
+    /// The catalog's version as a transaction sees it; `None` if somebody is changing it, and it reads no
+    /// snapshot.
+    pub(crate) fn version_in(&self, tx: &mut dyn Access) -> Result<Option<u64>> {
+        saved::peek_version(tx, &self.classes)
     }
 
     /// Whether somebody may have changed the catalog since the picture was taken; `announced`: the pod's

@@ -194,7 +194,7 @@ impl Estimator<'_> {
             let (each, once) = self.checks(filter);
             total += read.rows * each + once;
         }
-        if self.finds_one(&scan.path) {
+        if scan.path.finds_one() {
             rows = rows.min(1.0);
         }
         let columns = scan.table.columns.iter().enumerate().filter(|(at, column)| {
@@ -204,11 +204,6 @@ impl Estimator<'_> {
         let width = columns.map(|(at, _)| source.column(at).map_or(8.0, Variable::width)).sum();
         let startup = if scan.path == Path::Full { 0.0 } else { self.costs.lookup() };
         Estimate { rows: rows.min(read.rows.max(1.0)), width, startup: startup.min(total), total }
-    }
-
-    /// Whether a way leads to one row at most.
-    pub(super) fn finds_one(&self, path: &Path) -> bool {
-        matches!(path, Path::Index { index, equal, .. } if index.unique && equal.len() == index.columns.len())
     }
 
     /// A join by hash: what it costs besides its sides.

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-use super::reading::reads_many;
+use super::reading::reads_more_than_keys;
 use super::steady::{self, Varying, looks_outside};
 use super::{Estimator, Node, Path, join};
 use crate::catalog::object::{Indexed, Object};
@@ -147,7 +147,7 @@ impl<'a> Planner<'a> {
         let (only_reads, reads_much) = match &statement {
             BoundStatement::Query(query) => {
                 let only_reads = !steady::touches(query, has_inner);
-                let may = only_reads && (has_inner || reads_many(query));
+                let may = only_reads && (has_inner || reads_more_than_keys(query));
                 (only_reads, may && planner.estimator.query(query).total > MUCH)
             }
             BoundStatement::Change(_) => (false, false),

@@ -53,7 +53,11 @@ pub(super) trait Room: Send {
     fn begin(&mut self, changes_catalog: bool) -> Result<()>;
 
     /// See [`super::Slot::read_snapshot`].
-    fn read_snapshot(&mut self, of: Option<Exported>) -> Result<bool>;
+    fn read_snapshot(
+        &mut self,
+        of: Option<Exported>,
+        goes_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<bool>;
 
     /// See [`super::Slot::exported`].
     fn exported(&mut self) -> Result<Option<Exported>>;
@@ -242,24 +246,37 @@ impl<F: Fabric + Send> Room for Furnished<F> {
         Ok(())
     }
 
-    fn read_snapshot(&mut self, of: Option<Exported>) -> Result<bool> {
+    fn read_snapshot(
+        &mut self,
+        of: Option<Exported>,
+        goes_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<bool> {
+        self.wait_for_worker(goes_on)?;
         let working = self.working.as_ref().expect("a transaction has begun");
         let (version, catalog) = (working.base_version(), self.catalog.clone());
         if working.is_changed() {
             return Ok(false);
         }
         self.on_worker(|session| {
-            if session.host().log().is_none() || session.opened().has_changed() {
+            if !session.host().has_snapshots(session.cx()) || session.opened().has_changed() {
                 return Ok(false);
             }
             // It has read definitions at most, and has the picture that they belong to.
             session.roll_back();
             match of {
-                None => session.begin_snapshot()?,
+                None => {
+                    let mut stops = None;
+                    let begun = session.begin_snapshot_while(|| {
+                        stops = goes_on().err();
+                        stops.is_none()
+                    });
+                    stops.map_or(Ok(()), Err)?;
+                    begun?;
+                }
                 Some(of) if session.begin_snapshot_of((HostId(of.host), of.moment))? => {}
                 Some(_) => return Err(gone()),
             }
-            match catalog.is_of(&mut access(session), version)? {
+            match catalog.version_in(&mut access(session))? == Some(version) {
                 true => Ok(true),
                 false if of.is_some() => Err(other_catalog()),
                 false => Err(newer_catalog()),

@@ -130,6 +130,11 @@ pub(crate) enum Path {
 }
 
 impl Path {
+    /// Whether it leads to one row at most.
+    pub(crate) fn finds_one(&self) -> bool {
+        matches!(self, Path::Index { index, equal, .. } if index.unique && equal.len() == index.columns.len())
+    }
+
     pub(crate) fn walk(&mut self, depth: u16, visit: Visit<'_>) {
         let part = |part: &mut KeyPart, visit: Visit<'_>| part.expr.walk(depth, visit);
         match self {

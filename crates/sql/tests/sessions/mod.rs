@@ -14,8 +14,8 @@ use liger_sql::session::{Database, Interrupt, Session, SessionStart};
 use liger_sql::temporary::TemporaryPlace;
 
 use crate::client::{Printed, start, temporary_place};
-use crate::databases::{with_hosts, with_hosts_of};
-use crate::support::pod_with_logs;
+use crate::databases::with_hosts_of;
+use crate::support::{SqlHost, pod, pod_with_logs};
 
 /// A session.
 pub type Connected = Box<dyn Session + Send>;
@@ -58,7 +58,12 @@ pub fn connect(database: &EngineDatabase) -> Connected {
 
 /// Runs `body` with a database of each host of a pod, whose clock goes.
 pub fn with_pod(hosts: u8, workers: u8, body: impl FnOnce(&[EngineDatabase])) {
-    with_hosts(hosts, workers, |all| {
+    with_databases(pod(hosts).1, workers, body);
+}
+
+/// Runs `body` with a database of each of these hosts, whose clock goes.
+pub fn with_databases(hosts: Vec<SqlHost>, workers: u8, body: impl FnOnce(&[EngineDatabase])) {
+    with_hosts_of(hosts, workers, |all| {
         let open = |host: &Arc<_>| EngineDatabase::new(Arc::clone(host), || Box::new(Ticking));
         body(&all.iter().map(open).collect::<Vec<_>>());
     });
@@ -76,11 +81,8 @@ pub fn with_logs_of(
     set: impl Fn(&mut JoinOptions),
     body: impl FnOnce(&[EngineDatabase]),
 ) {
-    let (_folder, hosts) = pod_with_logs(hosts, set);
-    with_hosts_of(hosts, workers, |all| {
-        let open = |host: &Arc<_>| EngineDatabase::new(Arc::clone(host), || Box::new(Ticking));
-        body(&all.iter().map(open).collect::<Vec<_>>());
-    });
+    let (_folder, _pod, hosts) = pod_with_logs(hosts, set);
+    with_databases(hosts, workers, body);
 }
 
 /// What a session answers.

@@ -44,7 +44,20 @@ pub fn pod_of(hosts: u8, set: impl Fn(&mut JoinOptions)) -> (Pod, Vec<SqlHost>) 
 }
 
 /// A folder that is removed in the end.
-pub struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    /// A name that nobody uses: in memory, if there is such a place, for tests count on time, not on disks.
+    pub fn new() -> Folder {
+        static FOLDERS: AtomicU32 = AtomicU32::new(0);
+        let memory = Path::new("/dev/shm");
+        let place = if memory.exists() { memory.to_owned() } else { std::env::temp_dir() };
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let folder = Folder(place.join(format!("liger-sql-{}-{number}", std::process::id())));
+        let _ = std::fs::remove_dir_all(&folder.0);
+        folder
+    }
+}
 
 impl Drop for Folder {
     fn drop(&mut self) {
@@ -53,22 +66,15 @@ impl Drop for Folder {
 }
 
 /// As [`pod_of`], whose hosts keep logs: transactions can read snapshots.
-pub fn pod_with_logs(hosts: u8, set: impl Fn(&mut JoinOptions)) -> (Folder, Vec<SqlHost>) {
-    static FOLDERS: AtomicU32 = AtomicU32::new(0);
-    let pod = created(hosts);
-    // In memory, if there is such a place: tests count on time and not on disks.
-    let memory = Path::new("/dev/shm");
-    let place = if memory.exists() { memory.to_owned() } else { std::env::temp_dir() };
-    let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
-    let folder = Folder(place.join(format!("liger-sql-{}-{number}", std::process::id())));
-    let _ = std::fs::remove_dir_all(&folder.0);
+pub fn pod_with_logs(hosts: u8, set: impl Fn(&mut JoinOptions)) -> (Folder, Pod, Vec<SqlHost>) {
+    let (folder, pod) = (Folder::new(), created(hosts));
     let data = DataDirectory::create(&pod.control(), &folder.0, pod.identity(7)).expect("a new folder");
     let hold = |host| data.hold(&pod.control(), host).expect("its own files");
     let hosts = joined(&pod, hosts, |host, options| {
         options.storage = Some(hold(host));
         set(options);
     });
-    (folder, hosts)
+    (folder, pod, hosts)
 }
 
 fn created(hosts: u8) -> Pod {

@@ -14,8 +14,7 @@ use crate::storage::notices::{self, Notice};
 
 impl Snapshots for EngineStore {
     fn read_snapshot(&self) -> Result<()> {
-        let has_done = self.changes.get() > 0 || self.as_of_one.get();
-        if has_done || !self.has_begun() || self.holding.has_locks() {
+        if self.as_of_one.get() || !self.has_begun() || self.has_done() {
             return Ok(());
         }
         self.begin_snapshot(None)
@@ -42,7 +41,16 @@ impl Snapshots for EngineStore {
             let message = format!("invalid snapshot identifier: \"{name}\"");
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
         };
-        self.begin_snapshot(Some(Exported { host, moment }))
+        if self.has_done() {
+            let message = "SET TRANSACTION SNAPSHOT must be called before LOCK TABLE";
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        self.begin_snapshot(Some(Exported { host, moment }))?;
+        if self.as_of_one.get() {
+            return Ok(());
+        }
+        let hint = "Snapshots need logs that work: see liger status.";
+        Err(SqlError::unsupported("SET TRANSACTION SNAPSHOT in a pod whose logs do not go on", hint))
     }
 }
 
@@ -50,13 +58,18 @@ impl EngineStore {
     fn begin_snapshot(&self, of: Option<Exported>) -> Result<()> {
         let slot = self.slot.borrow();
         let slot = slot.as_ref().expect("it has begun");
-        slot.go_on(&mut || self.holding.interrupt.check())?;
-        let reads = slot.read_snapshot(of).inspect_err(|_| self.broken.set(true))?;
+        let goes_on = &mut || self.holding.interrupt.check();
+        let reads = slot.read_snapshot(of, goes_on).inspect_err(|_| self.broken.set(true))?;
         if reads {
             self.holding.uses_nothing();
         }
         self.as_of_one.set(reads);
         Ok(())
+    }
+
+    /// The transaction has changed the catalog, or locked a table.
+    fn has_done(&self) -> bool {
+        self.changes.get() > 0 || self.holding.has_locks()
     }
 
     /// Refuses what a transaction that reads a snapshot cannot do.
