@@ -117,6 +117,7 @@ fn run_on<M: Kept>(run: &CrashRun<'_>) -> CrashResult {
         moves: survival::Moving::None,
         dies_released: None,
         snapshots: 0,
+        statements: 0,
         newcomers: 0,
     };
     let (mut pod, world) = survival::world::start(&shape, script, |plan| {

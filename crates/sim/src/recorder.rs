@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use liger_engine::history::{HistorySink, TxnRecord, WriteKind};
 use liger_engine::log::record::moment_of;
 
-use crate::history::{Change, History, Key, Operation, Transaction};
+use crate::history::{Change, History, Key, Operation, Transaction, Version};
 
 /// Bits of a place in the commit order that tell transactions of one time apart.
 const NUMBER_BITS: u32 = 20;
@@ -73,6 +73,34 @@ impl Recorder {
         all.iter().rfind(|txn| (txn.host, txn.worker) == (host, worker)).map(|txn| txn.id)
     }
 
+    /// The same, of those that have not read as of a moment.
+    pub fn last_locked_of(&self, host: u8, worker: u8) -> Option<u64> {
+        let as_of = self.as_of.lock().expect("a recorder's calls do not panic");
+        let is_its = |txn: &&Transaction| (txn.host, txn.worker) == (host, worker);
+        self.lock().iter().filter(is_its).rfind(|txn| !as_of.contains_key(&txn.id)).map(|txn| txn.id)
+    }
+
+    /// What a transaction has replaced in a table that another one has read for it, as of a moment, and that
+    /// was not as it had seen it: somebody else's change is lost then. A row that others have removed since
+    /// may be made again.
+    pub fn lost_update(&self, (id, read): (u64, u64), table: u16) -> Option<String> {
+        let moment = *self.as_of.lock().expect("a recorder's calls do not panic").get(&read)?;
+        let all = self.lock();
+        let [by, reader] = [id, read].map(|id| all.iter().find(|txn| txn.id == id));
+        let (by, reader) = (by?, reader?);
+        by.operations.iter().find_map(|operation| {
+            let Operation::Write { key, change } = operation else { return None };
+            let previous = change.previous().filter(|_| key.table == table)?;
+            let differs = |read| version_seen(read, key).is_some_and(|seen| seen != Some(previous));
+            let is_lost = moment_of(previous) > moment || reader.operations.iter().any(differs);
+            is_lost.then(|| {
+                format!(
+                    "transaction {id} replaces {key} v{previous}, newer than {moment}: {by}reads {reader}"
+                )
+            })
+        })
+    }
+
     /// Transactions so far.
     #[expect(clippy::len_without_is_empty, reason = "a count, not a collection")]
     pub fn len(&self) -> usize {
@@ -81,6 +109,19 @@ impl Recorder {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Transaction>> {
         self.transactions.lock().expect("a recorder's calls do not panic")
+    }
+}
+
+/// The version of a row that a read has seen, if it has looked there.
+fn version_seen(read: &Operation, key: &Key) -> Option<Option<Version>> {
+    match read {
+        Operation::Read { key: at, seen } => (at == key).then_some(*seen),
+        Operation::Range { table, low, high, seen } => {
+            let is_below = high.as_ref().is_none_or(|high| key.words < *high);
+            let found = seen.iter().find(|(words, _)| *words == key.words).map(|(_, version)| *version);
+            (*table == key.table && *low <= key.words && is_below).then_some(found)
+        }
+        Operation::Write { .. } => None,
     }
 }
 

@@ -20,7 +20,8 @@
 //!   servers, with many versions; [`shm`]: Sundial on rows in shared memory;
 //! * [`sql_objects`]: SQL tables that come and go, and their rows;
 //! * [`durable`]: pods that lose power and come back from their disks; [`survival`]: pods some of whose hosts
-//!   die while others live; [`crash_points`]: before a chosen verb of a small operation.
+//!   die while others live; [`statements`]: transactions whose statements each read as of a moment, on such
+//!   pods; [`crash_points`]: before a chosen verb of a small operation.
 //!
 //! Invariants:
 //! 1. Without anything left out, a run of any seed has no problem.
@@ -51,6 +52,7 @@ pub mod rows;
 pub mod shm;
 pub mod sql_objects;
 pub mod staged;
+pub mod statements;
 pub mod survival;
 pub mod suspicion;
 pub mod unrestored;
@@ -140,6 +142,7 @@ pub const ALL: &[&[Scenario]] = &[
     unrestored::SCENARIOS,
     durable::SCENARIOS,
     survival::SCENARIOS,
+    statements::SCENARIOS,
     handover::SCENARIOS,
     suspicion::SCENARIOS,
     crash_points::SCENARIOS,

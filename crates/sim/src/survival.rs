@@ -11,6 +11,7 @@
 //!    are what the rows need, indexes agree with rows, and no host is dead and not recovered.
 //! 3. What was acknowledged at `storage` was durable then: see [`crate::durable`], which loses everything.
 
+mod statements;
 mod verdict;
 pub(crate) mod world;
 
@@ -66,6 +67,8 @@ pub struct SurvivalRun {
     pub moves: Moving,
     /// So many of a hundred transactions read a snapshot.
     pub snapshots: u64,
+    /// So many of the others are statements that each read as of a moment, and changes.
+    pub statements: u64,
     /// Hosts that no partitions are made for, bit h for host h: they get some when they have joined.
     pub newcomers: u16,
 }
@@ -97,6 +100,7 @@ impl SurvivalRun {
             room: Room::Enough,
             moves: Moving::None,
             snapshots: 0,
+            statements: 0,
             newcomers: 0,
         }
     }
@@ -152,6 +156,9 @@ pub struct SurvivalResult {
     pub returns: u64,
     /// Snapshots that were read.
     pub snapshots: u64,
+    /// Statements that read as of a moment, in transactions that may change rows, and such transactions that
+    /// were the first to change what they saw.
+    pub statements: (u64, u64),
     /// Transactions that were refused because a disk was full.
     pub refused: u64,
     /// Partitions that came to another host: of dead ones, and of living ones.
@@ -294,7 +301,12 @@ impl<M: Kept> Script<M> for Random {
                 self.linger(cx, &world.plan);
                 Ok(())
             };
-            match world.attempt(&mut session, number as i64, transaction) {
+            let by_statements = self.run.statements > 0 && (number >> 32) % 100 < self.run.statements;
+            let ended = match by_statements {
+                true => statements::transaction(world, &mut session, run, number),
+                false => world.attempt(&mut session, number as i64, transaction),
+            };
+            match ended {
                 Ok(()) => {
                     self.follow(cx);
                     let ticket = session.ticket();
@@ -304,6 +316,7 @@ impl<M: Kept> Script<M> for Random {
                     }
                 }
                 Err(TxnError::Conflict(_)) => session.back_off(3),
+                Err(TxnError::SnapshotTooOld) if by_statements => session.back_off(3),
                 Err(TxnError::Rollback | TxnError::OutOfMemory { .. }) => {}
                 Err(TxnError::LogFull { .. }) if self.run.room.is_short() => {
                     world.refused.set(world.refused.get() + 1);
@@ -312,6 +325,11 @@ impl<M: Kept> Script<M> for Random {
                 Err(TxnError::Fenced) => break,
                 Err(other) => panic!("a transaction failed: {other}"),
             }
+        }
+        if self.run.statements > 0 {
+            // That its last commit is over: who begins a statement waits for that, and some seeds' stores are
+            // seen only behind a fence.
+            cx.fence();
         }
     }
 }

@@ -96,6 +96,12 @@ fn who_says_its_name_too_late_is_noticed() {
 }
 
 #[test]
+fn every_step_of_statements_is_needed() {
+    let report = sample("statements", Some("statement."));
+    assert!(report.passed() && report.mutants.len() == 4, "{}", report.table());
+}
+
+#[test]
 fn every_step_of_salvage_is_needed() {
     let report = sample_with("durable-memory-kept", Some("salvage."), 20);
     assert!(report.passed() && report.mutants.len() == 3, "{}", report.table());

@@ -61,6 +61,11 @@ fn rows_are_serializable() {
 }
 
 #[test]
+fn statements_see_what_they_should() {
+    passes("statements", 30);
+}
+
+#[test]
 fn survivors_go_on_wherever_a_host_dies() {
     let domains = [CrashDomain::Host, CrashDomain::Process, CrashDomain::HostPersistent];
     for seed in 0..4 {

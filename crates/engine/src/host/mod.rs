@@ -7,10 +7,10 @@
 //! 3. Latches are taken in this order, and released before a worker waits for another host: the failure
 //!    detector's, then those of the method (row/rows.rs), then heap, epochs, lanes, outbox.
 //!
-//! Rooms: `transaction`, `commit`, `session`, `detached`, what runs on it; `service`, mail and housekeeping;
-//! `detector`, hosts that die; `deaths`, what is done about their locks; `ownership`, how a partition changes
-//! hands; `takeover`, how a dead host's partitions do; `handover`, how a living one's do; `engine`,
-//! `entries`, what is asked of any engine.
+//! Rooms: `transaction`, `statement`, `commit`, `session`, `detached`, what runs on it; `service`, mail and
+//! housekeeping; `detector`, hosts that die; `deaths`, what is done about their locks; `ownership`, how a
+//! partition changes hands; `takeover`, how a dead host's partitions do; `handover`, how a living one's do;
+//! `engine`, `entries`, what is asked of any engine.
 
 mod commit;
 mod deaths;
@@ -23,6 +23,7 @@ mod ownership;
 mod recording;
 mod service;
 mod session;
+mod statement;
 mod takeover;
 mod transaction;
 
@@ -125,8 +126,13 @@ impl<M: Method> Host<M> {
 
 /// Protocol steps of hosts that a mutation test can leave out.
 pub(crate) fn sabotage_steps() -> impl Iterator<Item = &'static str> {
-    let hosts =
-        [detector::SABOTAGE_STEPS, commit::SABOTAGE_STEPS, deaths::SABOTAGE_STEPS, takeover::SABOTAGE_STEPS];
+    let hosts = [
+        detector::SABOTAGE_STEPS,
+        commit::SABOTAGE_STEPS,
+        statement::SABOTAGE_STEPS,
+        deaths::SABOTAGE_STEPS,
+        takeover::SABOTAGE_STEPS,
+    ];
     hosts
         .into_iter()
         .chain([handover::SABOTAGE_STEPS, recording::SABOTAGE_STEPS, dead::SABOTAGE_STEPS])

@@ -1,5 +1,7 @@
 //! One worker's door to its host.
 
+use std::sync::Arc;
+
 use liger_fabric::{Cx, Fabric, HostId, Work};
 use liger_pod::bells::Bell;
 
@@ -186,8 +188,11 @@ impl<'h, F: Fabric, M: Method> HostSession<'h, F, M> {
     }
 
     fn end(&mut self) {
+        self.end_statement();
+        self.end_passing(false);
         self.course.open = false;
         let (cx, host, state) = (self.txn.cx(), self.txn.host, &mut self.txn.running.state);
+        state.newest = None;
         if let Some(moment) = state.as_of.take() {
             host.close_snapshot(cx, moment);
         }
@@ -249,7 +254,13 @@ impl<'h, F: Fabric, M: Method> HostSession<'h, F, M> {
 
     /// How long this transaction and the next ones wait for locks; `None`: as the host's others do.
     pub fn set_wait(&mut self, wait: Option<&'static (dyn WaitPolicy + Sync)>) {
-        self.txn.running.state.wait = wait.unwrap_or(self.txn.host.wait);
+        let state = &mut self.txn.running.state;
+        (state.wait, state.own_wait) = (wait.unwrap_or(self.txn.host.wait), None);
+    }
+
+    /// As [`HostSession::set_wait`], by a policy that knows who waits.
+    pub fn set_own_wait(&mut self, wait: Arc<dyn WaitPolicy + Send + Sync>) {
+        self.txn.running.state.own_wait = Some(wait);
     }
 
     /// Rests between two transactions: awake in the first spins of a wait, then really. If its worker is

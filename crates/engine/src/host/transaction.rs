@@ -61,7 +61,7 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
     /// A transaction begins. One that is tried again is as old as it was.
     pub(super) fn note_age(&mut self) {
         let (now_ns, state) = (self.cx(), &mut self.running.state);
-        if state.wait.by_age() && !state.was_refused {
+        if state.patience().by_age() && !state.was_refused {
             self.host.transactions.ages.begin(state.me, now_ns.now_ns());
         }
         state.was_refused = false;
@@ -72,6 +72,18 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
     pub fn undoes(&mut self, begins: bool) {
         debug_assert_ne!(self.running.state.is_undoing, begins, "it begins, and it ends");
         self.running.state.is_undoing = begins;
+    }
+
+    /// Whether there may be more changes.
+    ///
+    /// # Errors
+    /// If what is held is about to be given back; those of [`Txn::check_memory`].
+    fn check_change(&self) -> Result<(), TxnError> {
+        if self.running.state.passing {
+            let why = "what is read in passing is given back";
+            return Err(TxnError::Unsuited { what: "changes", why });
+        }
+        self.check_memory()
     }
 
     /// Makes sure that there is memory for more changes.
@@ -122,7 +134,7 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
             see(row);
             ControlFlow::Break(())
         };
-        Ok(self.if_free(table, key, &mut Visitor::Write(&mut once))?.unwrap_or(false))
+        Ok(self.if_free(table, key, View::Free, &mut Visitor::Write(&mut once))?.unwrap_or(false))
     }
 
     /// Locks a row for reading and shows it; false if there is none (that is not protected), `None` if
@@ -140,7 +152,7 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
             see(row.bytes());
             ControlFlow::Break(())
         };
-        self.if_free(table, key, &mut Visitor::Read(&mut once))
+        self.if_free(table, key, View::Free, &mut Visitor::Read(&mut once))
     }
 
     /// The moment as of which this transaction reads, if it reads a snapshot.
@@ -157,7 +169,9 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
     /// The same, if it does not read as of a moment like this.
     #[inline]
     fn view_or(&self, view: View, at: At<'_>, visitor: &Visitor<'_>) -> Result<View, TxnError> {
-        match self.running.state.as_of {
+        let state = &self.running.state;
+        let reads = visitor.access() == Access::Read && view == View::Locked && state.reads_statement;
+        match state.as_of.or(state.statement.filter(|_| reads)) {
             None => Ok(view),
             Some(_) if visitor.access() == Access::Update => Err(TxnError::ReadOnly { table: at.table() }),
             Some(_) if at.relation.method != MethodId::ROWS => {
@@ -174,15 +188,16 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
     }
 
     /// `None` instead of a conflict with somebody who holds the row.
-    fn if_free(
+    pub(super) fn if_free(
         &mut self,
         table: TableId,
         key: &Key,
+        view: View,
         visitor: &mut Visitor<'_>,
     ) -> Result<Option<bool>, TxnError> {
         use Conflict::{Gap, Moved, ReadLocked, WriteLocked};
         let at = self.host.catalog.relation(table)?.at(key, self.host.partition_count());
-        let view = self.view_or(View::Free, at, visitor)?;
+        let view = self.view_or(view, at, visitor)?;
         let (method, txn) = self.parts();
         match method.point(txn, at, key, view, visitor) {
             Err(TxnError::Conflict(WriteLocked | ReadLocked | Gap | Moved)) => Ok(None),
@@ -224,7 +239,9 @@ impl<'h, F: Fabric, M: Method> Relational for Txn<'h, F, M> {
             self.copied(row.table).prefetch_row(&row.key);
         }
         // Who reads as of a moment holds nothing.
-        if others && self.running.state.as_of.is_none() && self.check_memory().is_ok() {
+        let state = &self.running.state;
+        let holds = state.as_of.is_none() && !state.reads_statement;
+        if others && holds && self.check_memory().is_ok() {
             let (method, txn) = self.parts();
             method.fetch_ahead(txn, rows);
         }
@@ -233,25 +250,31 @@ impl<'h, F: Fabric, M: Method> Relational for Txn<'h, F, M> {
     fn point_in(&mut self, at: At<'_>, key: &Key, visitor: &mut Visitor<'_>) -> Result<bool, TxnError> {
         debug_assert!(self.is_its_place(at, key), "a key of that partition");
         if visitor.access() == Access::Update {
-            self.check_memory()?;
+            self.check_change()?;
         }
         let view = self.view(at, visitor)?;
+        if view != View::Locked && self.running.state.as_of.is_none() {
+            return self.point_of_statement(at, key, view, visitor);
+        }
         let (method, txn) = self.parts();
         method.point(txn, at, key, view, visitor)
     }
 
     fn range_in(&mut self, at: At<'_>, range: &KeyRange, visitor: &mut Visitor<'_>) -> Flow {
         if visitor.access() == Access::Update {
-            self.check_memory()?;
+            self.check_change()?;
         }
         let view = self.view(at, visitor)?;
+        if view != View::Locked && self.running.state.as_of.is_none() {
+            return self.range_of_statement(at, range, view, visitor);
+        }
         let (method, txn) = self.parts();
         method.range(txn, at, range, view, visitor)
     }
 
     fn insert_in(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
         debug_assert!(self.is_its_place(at, key), "a key of that partition");
-        self.check_memory()?;
+        self.check_change()?;
         if self.running.state.as_of.is_some() {
             return Err(TxnError::ReadOnly { table: at.table() });
         }

@@ -58,6 +58,8 @@ impl Holder {
     }
 }
 
+/// So few numbers are hardly enough for those that do something.
+const SHORT: u32 = 4;
 /// What stands for the round of a transaction that is in none.
 const NO_ROUND: u64 = u64::MAX;
 
@@ -123,6 +125,12 @@ impl Transactions {
         };
         *number = Holder(taken.trailing_ones() as u8);
         true
+    }
+
+    /// Whether so few numbers are left that who waits long had better leave its own to others: whoever it
+    /// waits for needs one to go on.
+    pub(crate) fn is_short(&self) -> bool {
+        self.numbers.taken.load(Ordering::Relaxed).count_zeros() <= SHORT || !self.could_rest()
     }
 
     /// The number is nobody's any more.

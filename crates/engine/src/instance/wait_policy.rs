@@ -3,6 +3,8 @@
 //! A worker that waits keeps what it holds. Nothing but the length of waits depends on these policies: who
 //! waits too long gives its transaction up, so every cycle ends.
 
+use std::collections::BTreeSet;
+
 use crate::names::named;
 use crate::txn::Conflict;
 
@@ -23,6 +25,42 @@ pub trait WaitPolicy: std::fmt::Debug {
     /// True to try again after a pause, having tried `tries` times for `waited_ns`; false to give the
     /// transaction up.
     fn wait(&self, conflict: Conflict, tries: u32, waited_ns: u64, by: InTheWay) -> bool;
+
+    /// Is told that those in the way wait for this one, by way of others or themselves, or seem to if it does
+    /// not last: it does not wait.
+    fn is_in_cycle(&self) {}
+
+    /// True if it may wait for seconds: the longer it has, the longer it rests between two looks.
+    fn lasts(&self) -> bool {
+        false
+    }
+
+    /// After how long a detached transaction that waits gives its number to those that do something, where
+    /// there are few, nanoseconds; `None`: it does not.
+    fn parks_after_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// When it looks next for who waits for whom on other hosts, in nanoseconds since it began to wait;
+    /// `None`: it does not.
+    fn looks_at_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// The names of rows that others waited for at the last look.
+    fn asked(&self) -> BTreeSet<u64> {
+        BTreeSet::new()
+    }
+
+    /// Looks, while it has neither a worker nor a latch: it waits for this row (`None`: not known which), and
+    /// holds these of those that were asked for. False: it waits no longer.
+    fn look(&self, wanted: Option<u64>, held: &[u64]) -> bool {
+        let _ = (wanted, held);
+        true
+    }
+
+    /// A wait is over, in which it has looked.
+    fn has_waited(&self) {}
 
     /// True if the ages of transactions matter: they are noted then.
     fn by_age(&self) -> bool {

@@ -66,6 +66,11 @@ impl<A: Holds, B: Holds> Holds for (A, B) {
         self.0.forget_memory();
         self.1.forget_memory();
     }
+
+    fn begin_passing(&mut self) {
+        self.0.begin_passing();
+        self.1.begin_passing();
+    }
 }
 
 /// A transaction that both work for.
@@ -150,6 +155,11 @@ impl<A: Transacts, B: Transacts> Transacts for Both<A, B> {
     fn release<F: Fabric>(&self, (txn, held): Txn<'_, '_, F, A, B>, committed: bool) {
         self.0.release((txn, &mut held.0), committed);
         self.1.release((txn, &mut held.1), committed);
+    }
+
+    fn end_passing<F: Fabric>(&self, (txn, held): Txn<'_, '_, F, A, B>) {
+        self.0.end_passing((txn, &mut held.0));
+        self.1.end_passing((txn, &mut held.1));
     }
 
     fn park<F: Fabric>(&self, (txn, held): Txn<'_, '_, F, A, B>) {

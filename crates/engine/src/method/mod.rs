@@ -73,6 +73,9 @@ pub enum View {
     /// As they are now, if nobody changes them: a row that is held by others is passed over (by a range) or a
     /// conflict (of a point), what is missing is not protected, and of a range nothing stays held.
     Free,
+    /// As it is now, or is missing now, if nobody changes it (else a conflict, at once): of a point, for who
+    /// reads; nothing stays held that was not.
+    Glance,
 }
 
 /// What a transaction holds of a method.
@@ -85,6 +88,9 @@ pub trait Holds: Default + Send {
 
     /// Keeps nothing for the next one. Nothing is held.
     fn forget_memory(&mut self);
+
+    /// What is held from now on is read in passing ([`Transacts::end_passing`]).
+    fn begin_passing(&mut self) {}
 }
 
 /// What a method does for transactions.
@@ -175,6 +181,12 @@ pub trait Transacts: Deref<Target = Instance> + Send + Sync + 'static {
     /// Gives back all that the transaction holds. If it has committed, rows that it has deleted go; if not,
     /// those that it has made.
     fn release<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut Self::Held), committed: bool);
+
+    /// Gives back what has been held since [`Holds::begin_passing`]: it was read, and nothing was changed. A
+    /// method that does not keeps it to the end.
+    fn end_passing<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut Self::Held)) {
+        let _ = txn;
+    }
 
     /// What the transaction holds names [`crate::instance::Holder::PARKED`] from now on: it has no number.
     fn park<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut Self::Held));

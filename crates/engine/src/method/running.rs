@@ -8,18 +8,19 @@
 //! 3. While it waits and its worker is from a pool, somebody else has that worker.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use liger_fabric::{Cx, Fabric, WorkerId};
 
 use super::RowLocation;
 use crate::catalog::Relation;
-use crate::instance::wait_policy::WaitPolicy;
+use crate::instance::wait_policy::{NoWait, WaitPolicy};
 use crate::instance::{Holder, Instance, WorkerPool, WorkerToken};
-use crate::log::record::RecordWriter;
+use crate::log::record::{RecordWriter, moment_of};
 use crate::protocol::core::TxnCore;
 use crate::protocol::workspace::{Visitor, Workspace};
 use crate::tables::key::{Key, KeyRange};
-use crate::txn::{TableId, TxnError};
+use crate::txn::{Access, Conflict, TableId, TxnError};
 
 /// Who looks for a worker to go on with rests so long between two looks.
 const REST_NS: u64 = 50_000;
@@ -35,18 +36,31 @@ pub struct TxnState {
     /// The transactions of this host that were in the way of the last step, a bit each; 0: nobody, or not
     /// known.
     pub in_the_way: u32,
+    /// The name of the row that the last step wanted and somebody has, where that is known.
+    pub(crate) wanted: Option<u64>,
     /// The round in which it began.
     pub(crate) round: u64,
     /// It has learnt that some row does not exist.
     pub(crate) saw_absence: bool,
     /// It reads as of this moment, and changes nothing.
     pub(crate) as_of: Option<u64>,
+    /// The statement that runs reads as of this moment (host/statement.rs).
+    pub(crate) statement: Option<u64>,
+    /// What is read now is read so.
+    pub(crate) reads_statement: bool,
+    /// What it reads now is given back soon.
+    pub(crate) passing: bool,
+    /// It changes no row whose version is of a later moment than this.
+    pub(crate) newest: Option<u64>,
     /// It commits, and keeps the versions that it overwrites.
     pub(crate) keeps: bool,
     /// The record for the log, under construction.
     pub(crate) writer: RecordWriter,
-    /// How long it waits for locks.
+    /// How long it waits for locks, unless it has a policy of its own.
     pub(crate) wait: &'static (dyn WaitPolicy + Sync),
+    pub(crate) own_wait: Option<Arc<dyn WaitPolicy + Send + Sync>>,
+    /// Now it waits for nobody, whatever these say.
+    pub(crate) at_once: bool,
     /// A lock that was not free ended this session's last transaction: the next one is as old as that.
     pub(crate) was_refused: bool,
     /// The host needs what this session's transactions do, also on storage that is full.
@@ -62,15 +76,31 @@ impl TxnState {
             core: TxnCore::new(cx, host.history()),
             llsn: 0,
             in_the_way: 0,
+            wanted: None,
             round: 0,
             saw_absence: false,
             as_of: None,
+            statement: None,
+            reads_statement: false,
+            passing: false,
+            newest: None,
             keeps: false,
             writer: RecordWriter::default(),
             wait: host.wait,
+            own_wait: None,
+            at_once: false,
             was_refused: false,
             is_needed: false,
             is_undoing: false,
+        }
+    }
+
+    /// How long it waits for locks.
+    pub(crate) fn patience(&self) -> &dyn WaitPolicy {
+        match &self.own_wait {
+            _ if self.at_once => &NoWait,
+            Some(own) => &**own,
+            None => self.wait,
         }
     }
 
@@ -112,7 +142,24 @@ impl TxnState {
         visitor: &mut Visitor<'_>,
     ) -> Result<Option<ControlFlow<()>>, TxnError> {
         self.llsn = self.llsn.max(version);
+        if self.newest.is_some() && self.core.work.changes.number(&place).is_none() {
+            self.check_newest(cx, version, visitor)?;
+        }
         self.core.show(cx, (relation, place), key, (base, version), visitor)
+    }
+
+    /// Who reads as of one moment and changes rows is the first to do so since then.
+    fn check_newest<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        version: u64,
+        visitor: &Visitor<'_>,
+    ) -> Result<(), TxnError> {
+        let Some(newest) = self.newest.filter(|_| visitor.access() == Access::Update) else { return Ok(()) };
+        if moment_of(version) > newest && !cx.sabotaged("statement.first-updater") {
+            return Err(Conflict::Validation.into());
+        }
+        Ok(())
     }
 
     /// As [`TxnState::show`], a row that it has not held for changes before.
@@ -128,6 +175,7 @@ impl TxnState {
         visitor: &mut Visitor<'_>,
     ) -> Result<Option<ControlFlow<()>>, TxnError> {
         self.llsn = self.llsn.max(version);
+        self.check_newest(cx, version, visitor)?;
         self.core.show_first(cx, row, key, (base, version), visitor)
     }
 }
@@ -165,13 +213,24 @@ impl<F: Fabric> Seat<'_, F> {
     /// and it goes on as any worker of that; `long`: it has waited so long that others may begin in its
     /// place.
     pub(crate) fn rest_without_worker(&mut self, state: &mut TxnState, rest_ns: u64, long: bool) {
-        let Some(pool) = self.pool else { return self.cx.rest(rest_ns) };
+        self.without_worker(state, long, |cx| cx.rest(rest_ns));
+    }
+
+    /// Does something that takes a while, as [`Seat::rest_without_worker`] rests.
+    pub(crate) fn without_worker<R>(
+        &mut self,
+        state: &mut TxnState,
+        long: bool,
+        work: impl FnOnce(&Cx<F>) -> R,
+    ) -> R {
+        let Some(pool) = self.pool else { return work(self.cx) };
         pool.lay_down(self.token.take().expect("a step has a worker"), long);
-        self.cx.rest(rest_ns);
+        let done = work(self.cx);
         debug_assert!(self.token.is_none(), "who rests has no worker");
         let token = pool.pick_up(long, || self.cx.rest(REST_NS));
         self.run_as(state, token.worker());
         self.token = Some(token);
+        done
     }
 }
 

@@ -25,6 +25,9 @@ pub struct TxnCore<P: Copy + Eq + Hash> {
     /// Its changes, which nobody else sees.
     pub work: Workspace<P>,
     record: Option<TxnRecord>,
+    /// What the statement that runs reads by itself, and whether it does now.
+    apart: Option<TxnRecord>,
+    is_apart: bool,
     replicas: ReplicasRead,
     refused: Option<TxnError>,
 }
@@ -35,6 +38,8 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
         Self {
             work: Workspace::default(),
             record: history.map(|_| TxnRecord::new(cx.host(), cx.worker())),
+            apart: None,
+            is_apart: false,
             replicas: ReplicasRead::default(),
             refused: None,
         }
@@ -42,7 +47,7 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
 
     /// Goes on as this worker's.
     pub fn run_by(&mut self, host: HostId, worker: WorkerId) {
-        if let Some(record) = &mut self.record {
+        for record in [&mut self.record, &mut self.apart].into_iter().flatten() {
             debug_assert_eq!(record.host, host, "a transaction stays on its host");
             (record.host, record.worker) = (host, worker);
         }
@@ -65,6 +70,11 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
     #[inline]
     pub fn go_on(&self) -> Result<(), TxnError> {
         self.refused.map_or(Ok(()), Err)
+    }
+
+    /// It goes on after all: what it met has changed nothing.
+    pub fn forgive(&mut self) {
+        self.refused = None;
     }
 
     /// The transaction is over.
@@ -90,10 +100,41 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
         self.record.is_some()
     }
 
+    fn recording(&mut self) -> Option<&mut TxnRecord> {
+        if self.is_apart { self.apart.as_mut() } else { self.record.as_mut() }
+    }
+
+    /// A statement begins, whose reads are recorded by themselves: as of this moment, or of when it ends.
+    pub fn begin_apart(&mut self, moment: Option<u64>) {
+        debug_assert!(self.apart.is_none(), "one statement at a time");
+        self.apart = self.record.as_ref().map(|record| {
+            let mut apart = TxnRecord::new(record.host, record.worker);
+            apart.as_of = moment;
+            apart
+        });
+    }
+
+    /// What is read from now on is the statement's, or the transaction's again.
+    pub fn set_apart(&mut self, is_apart: bool) {
+        debug_assert!(!is_apart || self.apart.is_some() == self.record.is_some(), "a statement has begun");
+        self.is_apart = is_apart;
+    }
+
+    /// Whether what is read now is a statement's.
+    pub fn is_apart(&self) -> bool {
+        self.is_apart
+    }
+
+    /// The statement is over: what it has read by itself.
+    pub fn end_apart(&mut self) -> Option<TxnRecord> {
+        self.is_apart = false;
+        self.apart.take()
+    }
+
     /// It has read a key; `None`: there is no such row.
     #[inline]
     pub fn note_read(&mut self, table: TableId, key: &Key, version: Option<u64>) {
-        if let Some(record) = &mut self.record {
+        if let Some(record) = self.recording() {
             record.reads.push(ReadRecord { table, key: *key, version });
         }
     }
@@ -114,7 +155,7 @@ impl<P: Copy + Eq + Hash> TxnCore<P> {
     /// It has visited a range, and found these rows of others in it.
     #[inline]
     pub fn note_range(&mut self, table: TableId, range: KeyRange, found: Vec<(Key, u64)>) {
-        if let Some(record) = &mut self.record {
+        if let Some(record) = self.recording() {
             debug_assert!(found.iter().all(|(key, _)| range.contains(key)), "{found:?} in {range:?}");
             debug_assert!(found.is_sorted_by(|a, b| a.0 < b.0), "each row once, by key: {found:?}");
             record.ranges.push(RangeRecord { table, range, found });

@@ -7,13 +7,14 @@
 //!
 //! Not here: locks, leases and what becomes of the changes (each protocol's commit).
 
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::ops::ControlFlow;
 
 use crate::catalog::{Kind, Relation};
 use crate::history::{WriteKind, WriteRecord};
 use crate::protocol::index_map::{Listed, Named};
-use crate::tables::key::Key;
+use crate::tables::key::{Key, KeyRange};
 use crate::tables::record::{PatchRange, Patches, Row, RowMut};
 use crate::txn::{Access, TableId, TxnError};
 
@@ -77,11 +78,14 @@ pub struct Workspace<P: Copy + Eq + Hash> {
     pub patches: Patches,
     /// What [`Change::image`] is of.
     pub images: Vec<u8>,
+    /// The first so many changes, by what they change.
+    by_key: (BTreeMap<(TableId, Key), u32>, usize),
 }
 
 impl<P: Copy + Eq + Hash> Default for Workspace<P> {
     fn default() -> Self {
-        Self { changes: Listed::default(), visited: 0, patches: Patches::new(), images: Vec::new() }
+        let by_key = Default::default();
+        Self { changes: Listed::default(), visited: 0, patches: Patches::new(), images: Vec::new(), by_key }
     }
 }
 
@@ -109,6 +113,29 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
         self.changes.clear();
         self.patches.clear();
         self.images.clear();
+        self.by_key.0.clear();
+        self.by_key.1 = 0;
+    }
+
+    /// The next keys of a range, at most so many, whose rows are others for this transaction than for the
+    /// rest of the pod.
+    pub fn changed_keys(&mut self, table: TableId, range: &KeyRange, most: usize) -> Vec<Key> {
+        let (by_key, known) = &mut self.by_key;
+        for (behind, change) in self.changes[*known..].iter().enumerate() {
+            by_key.insert((change.table, change.key), (*known + behind) as u32);
+        }
+        *known = self.changes.len();
+        let differs = |at: u32| {
+            let change = &self.changes[at as usize];
+            change.is_new || change.deleted || change.image.is_some() || !change.patches.is_empty()
+        };
+        let keys = by_key
+            .range((table, range.low)..)
+            .map_while(|((of, key), at)| (*of == table && !range.ends_before(key)).then_some((*key, *at)));
+        let keys: Vec<Key> = keys.filter(|(_, at)| differs(*at)).map(|(key, _)| key).take(most).collect();
+        debug_assert!(keys.iter().all(|key| range.contains(key)), "{keys:?} in {range:?}");
+        debug_assert!(keys.is_sorted(), "keys in their order: {keys:?}");
+        keys
     }
 
     /// Shows a held row to the visitor, own changes included. `None`: the transaction has deleted it.

@@ -145,6 +145,14 @@ impl<F: Fabric> Work<'_, '_, F> {
 
     /// Locks a row through what this host knows of it.
     fn try_lock(&mut self, at: At<'_>, key: &Key, hash: u64, mode: Mode) -> Result<Try, TxnError> {
+        let tried = self.lock_at_hand(at, key, hash, mode);
+        if tried.is_err() {
+            self.wants(at.ids(), key);
+        }
+        tried
+    }
+
+    fn lock_at_hand(&mut self, at: At<'_>, key: &Key, hash: u64, mode: Mode) -> Result<Try, TxnError> {
         let (cx, host) = (self.cx, self.host);
         let (mine, writer) = (self.state.me.bit(), self.state.me.writer());
         cx.spend(Cost::IndexNode, 1);
@@ -428,7 +436,10 @@ impl<F: Fabric> Work<'_, '_, F> {
                 let found = self.point_foreign(at, key, &mut Visitor::Read(&mut look))?;
                 if found { Ok(false) } else { Err(Conflict::Moved.into()) }
             }
-            refused => Err(refused_by_owner(at.table(), refused)),
+            refused => {
+                self.wants(at.ids(), key);
+                Err(refused_by_owner(at.table(), refused))
+            }
         }
     }
 

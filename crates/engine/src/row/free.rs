@@ -92,6 +92,32 @@ impl<F: Fabric> Work<'_, '_, F> {
         }
     }
 
+    /// Locks and shows one row, or that there is none, without waiting, and gives back what was not held
+    /// before.
+    pub(super) fn point_glance(
+        &mut self,
+        at: At<'_>,
+        key: &Key,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<bool, TxnError> {
+        let held = self.mine.held.len();
+        self.state.core.begin_apart(None);
+        self.state.core.set_apart(true);
+        self.state.at_once = true;
+        let shown = match self.host.owns(at.partition) {
+            true => self.point_own(at, key, visitor),
+            false => self.point_foreign(at, key, visitor),
+        };
+        self.state.at_once = false;
+        let seen = self.state.core.end_apart();
+        if let (Ok(_), Some(record), Some(history)) = (&shown, seen, self.host.history()) {
+            history.committed(&record);
+        }
+        self.let_go_since(held);
+        debug_assert_eq!(self.mine.held.len(), held, "what was held before is held on");
+        shown
+    }
+
     /// The next keys of a range in this host's memory.
     fn keys_own(&mut self, at: At<'_>, range: &KeyRange) -> Result<Vec<Key>, TxnError> {
         let host = self.host;
@@ -152,7 +178,7 @@ impl<F: Fabric> Work<'_, '_, F> {
     }
 
     /// Gives back what has been locked since there were so many locks.
-    fn let_go_since(&mut self, held: usize) {
+    pub(super) fn let_go_since(&mut self, held: usize) {
         while self.mine.held.len() > held {
             match Spot::of(self.mine.held.pop().expect("there are more")) {
                 Spot::Foreign(i) => {

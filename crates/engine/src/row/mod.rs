@@ -54,6 +54,7 @@ pub mod shared;
 mod stores;
 mod takeover;
 mod unrestored;
+mod wanted;
 mod withdraw;
 mod work;
 

@@ -60,10 +60,12 @@ impl<F: Fabric> Work<'_, '_, F> {
             self.search_word(part, place.1, (near, row))?;
         }
         let locked = part.lock(self.cx, self.host.shared, row, self.state.me, mode, gap);
-        let before = locked.inspect_err(|why| {
+        if let Err(why) = &locked {
             self.state.in_the_way = part.others_at(row, self.state.me);
             self.host.heed(self.cx, part, row, why);
-        })?;
+            self.wants(place, &part.key_at_or_behind(near));
+        }
+        let before = locked?;
         debug_assert!(!part.is_unheld(row), "it is held now");
         if before.is_none() {
             self.mine.held.push(own_place(place, row));
@@ -229,7 +231,11 @@ impl<F: Fabric> Work<'_, '_, F> {
         if !self.cx.sabotaged("own.check-gap-on-insert") {
             let tolerated = if host.policies.next_key_locking { 1 << host.me.0 } else { u16::MAX };
             let opened = part.open_gap(self.cx, host.shared, before, next, Some(self.state.me), tolerated);
-            opened.inspect_err(|_| self.state.in_the_way = part.others_above(next, self.state.me))?;
+            if opened.is_err() {
+                self.state.in_the_way = part.others_above(next, self.state.me);
+                self.wants(at.ids(), &part.key_at_or_behind(key));
+            }
+            opened?;
         }
         let Some(row) = part.rows.alloc() else {
             part.link(self.cx, host.shared, before, next);

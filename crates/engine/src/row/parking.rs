@@ -17,6 +17,9 @@ use crate::instance::Holder;
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["parking.count-readers", "parking.keep-gap"];
 
+/// How long who waits without a number rests, at least.
+const PARKED_NS: u64 = 5_000_000;
+
 /// What a transaction has of a row that it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Hold {
@@ -129,6 +132,24 @@ impl<F: Fabric> Work<'_, '_, F> {
         assert_eq!(holds.len(), self.mine.held.len(), "a transaction that is parked takes no locks");
         let counts = !self.cx.sabotaged("parking.count-readers");
         self.each_held(|i, locks| locks.take_over(me, holds[i], counts));
+    }
+
+    /// Rests in the middle of a step that waits for a lock, without a number: the more others do, the longer.
+    pub(super) fn rest_parked(&mut self) {
+        let (open, round) = (&self.host.transactions, self.state.round);
+        debug_assert!(
+            self.seat.pool.is_some() && self.seat.token.is_some(),
+            "a step of a detached transaction"
+        );
+        let rest_ns = PARKED_NS * (1 + open.count_parked() as u64 / 16);
+        self.park();
+        open.park(self.state.me, round);
+        self.seat.rest_without_worker(self.state, rest_ns, true);
+        while !open.unpark(round, &mut self.state.me) {
+            self.seat.rest_without_worker(self.state, PARKED_NS / 5, true);
+        }
+        self.unpark();
+        debug_assert_ne!(self.state.me, Holder::PARKED, "it has a number");
     }
 
     fn each_held(&self, mut work: impl FnMut(usize, &mut Locks<'_>)) {

@@ -107,7 +107,7 @@ pub struct RemoteRows {
 /// Hash of a row's identity. The partition follows from the key, but for the sentinel: every partition has
 /// one. Table and partition are mixed before the key comes: tables often have the same keys, and small
 /// numbers laid over one another would meet.
-fn full_hash(table: TableId, partition: PartitionId, key: &Key) -> u64 {
+pub(super) fn full_hash(table: TableId, partition: PartitionId, key: &Key) -> u64 {
     let mix = |state: u64| {
         let wide = u128::from(state) * u128::from(0xa076_1d64_78bd_642f_u64);
         (wide >> 64) as u64 ^ wide as u64

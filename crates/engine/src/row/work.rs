@@ -3,6 +3,8 @@
 //! Rows of this host are worked on in own.rs, rows of other hosts in foreign.rs, rows that others do not hold
 //! in free.rs; commit.rs makes changes and gives rows back.
 
+use std::collections::BTreeSet;
+
 use liger_fabric::{Cx, Fabric};
 use liger_pod::plan::PartitionId;
 
@@ -16,7 +18,7 @@ use crate::method::{Holds, RowLocation, Running, Seat, Transacts, Tries, TxnStat
 use crate::protocol::relational::{Flow, InDram};
 use crate::protocol::workspace::Visitor;
 use crate::tables::key::{Key, KeyRange};
-use crate::txn::{Announced, MethodId, TableId, TxnError};
+use crate::txn::{Announced, Conflict, MethodId, TableId, TxnError};
 
 /// Set in the number of a row of another host, whose rest is its number among the transaction's.
 const FOREIGN: u64 = 1 << 32;
@@ -83,6 +85,8 @@ pub struct RowsHeld {
     pub(super) held: Vec<RowLocation>,
     pub(super) foreign: Borrowed,
     pub(super) scratch: Vec<u8>,
+    /// Rows behind the first so many are read in passing.
+    pub(super) passing: usize,
     /// While it is parked: what it has of each row that it holds.
     pub(super) parked: Vec<Hold>,
 }
@@ -90,7 +94,7 @@ pub struct RowsHeld {
 impl Default for RowsHeld {
     fn default() -> Self {
         let (foreign, scratch, parked) = (Borrowed::default(), Vec::new(), Vec::new());
-        Self { held: Vec::with_capacity(64), foreign, scratch, parked }
+        Self { held: Vec::with_capacity(64), foreign, scratch, passing: 0, parked }
     }
 }
 
@@ -107,6 +111,10 @@ impl Holds for RowsHeld {
         debug_assert!(self.held.is_empty(), "a transaction is open");
         (self.held, self.scratch, self.foreign) = (Vec::new(), Vec::new(), Borrowed::default());
         self.parked = Vec::new();
+    }
+
+    fn begin_passing(&mut self) {
+        self.passing = self.held.len();
     }
 }
 
@@ -138,14 +146,31 @@ impl<F: Fabric> Work<'_, '_, F> {
     ) -> Result<T, TxnError> {
         let mut tries = Tries::default();
         loop {
-            self.state.in_the_way = 0;
-            match step(self) {
-                Err(TxnError::Conflict(conflict)) => {
-                    tries.wait(self.host, (&mut *self.state, &mut *self.seat), conflict)?;
-                }
-                ended => return ended,
-            }
+            (self.state.in_the_way, self.state.wanted) = (0, None);
+            let ended = match step(self) {
+                Err(TxnError::Conflict(conflict)) => match self.wait(&mut tries, conflict) {
+                    Ok(()) => continue,
+                    Err(given_up) => Err(given_up),
+                },
+                ended => ended,
+            };
+            tries.end(self.state);
+            return ended;
         }
+    }
+
+    fn wait<'t>(&mut self, tries: &mut Tries<'t>, conflict: Conflict) -> Result<(), TxnError>
+    where
+        Self: 't,
+    {
+        tries.wait(self.host, (&mut *self.state, &mut *self.seat), conflict)?;
+        let (cx, host, mine) = (self.cx, self.host, &*self.mine);
+        let holds = |state: &TxnState, asked: &BTreeSet<u64>| mine.held_among(cx, host, state, asked);
+        tries.look((&mut *self.state, &mut *self.seat), conflict, holds)?;
+        if tries.parks(self.host, (self.state, self.seat)) {
+            self.rest_parked();
+        }
+        Ok(())
     }
 }
 
@@ -207,6 +232,7 @@ impl Transacts for Rows {
                 }
             }),
             View::Free => work.point_free(at, key, visitor),
+            View::Glance => work.point_glance(at, key, visitor),
             View::AsOf(moment) => work.retry(|work| work.point_as_of(at, key, moment, visitor)),
         }
     }
@@ -223,7 +249,7 @@ impl Transacts for Rows {
         match view {
             View::Locked if self.owns(at.partition) => work.range_own(at, range, visitor),
             View::Locked => work.range_foreign(at, range, visitor, &mut false),
-            View::Free => work.range_free(at, range, visitor),
+            View::Free | View::Glance => work.range_free(at, range, visitor),
             View::AsOf(moment) => work.range_as_of(at, range, moment, visitor),
         }
     }
@@ -260,6 +286,12 @@ impl Transacts for Rows {
 
     fn release<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut RowsHeld), committed: bool) {
         self.at_work(txn).release_all(committed);
+    }
+
+    fn end_passing<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut RowsHeld)) {
+        let mut work = self.at_work(txn);
+        let first = work.mine.passing;
+        work.let_go_since(first);
     }
 
     fn park<F: Fabric>(&self, txn: (&mut Running<'_, F>, &mut RowsHeld)) {

@@ -1,6 +1,7 @@
 //! Whole pods of row engines, each shape aimed at one weak spot (see [`crate::rows`]).
 
-use liger_engine::row::policy::{Patient, WaitPolicy};
+use liger_engine::Conflict;
+use liger_engine::row::policy::{InTheWay, Patient, WaitPolicy};
 
 use super::{LeftOut, Ran, Scenario};
 use crate::Picker;
@@ -106,6 +107,25 @@ fn queue(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(RowsRun { hosts, workers, keys, operations, mix: Mix::QUEUE, transactions: 20, ..run }, left_out)
 }
 
+/// Waits until it is known that it does so for nothing, or so long that it might: without a number, soon.
+#[derive(Debug)]
+struct Lasting;
+
+impl WaitPolicy for Lasting {
+    fn wait(&self, conflict: Conflict, _tries: u32, waited_ns: u64, _by: InTheWay) -> bool {
+        let is_lock = matches!(conflict, Conflict::WriteLocked | Conflict::ReadLocked | Conflict::Gap);
+        is_lock && waited_ns < 400_000
+    }
+
+    fn lasts(&self) -> bool {
+        true
+    }
+
+    fn parks_after_ns(&self) -> Option<u64> {
+        Some(4_000)
+    }
+}
+
 /// More open transactions than workers, and than numbers for their locks: they rest between two operations,
 /// go on with another worker, and are parked.
 fn detached(seed: u64, left_out: Option<&LeftOut>) -> Ran {
@@ -115,8 +135,11 @@ fn detached(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let (keys, operations) = (between(&mut pick, 3, 10) as i32, between(&mut pick, 1, 5));
     let sessions = Some((between(&mut pick, 3, 9) as u8, pick.below(3) as u8));
     let mix = [Mix::ALL, Mix::GAPS, Mix::POINTS, Mix::QUEUE][pick.below(4) as usize];
-    let waits: Option<&'static (dyn WaitPolicy + Sync)> =
-        if pick.below(2) == 0 { Some(&SHORT) } else { None };
+    let waits: Option<&'static (dyn WaitPolicy + Sync)> = match pick.below(4) {
+        0 => Some(&SHORT),
+        1 => Some(&Lasting),
+        _ => None,
+    };
     let run =
         RowsRun { hosts, workers, keys, operations, sessions, mix, wait: waits, transactions: 12, ..run };
     ran(RowsRun { think: pick.below(4), ..run }, left_out)

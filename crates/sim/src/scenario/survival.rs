@@ -118,7 +118,7 @@ fn snapshots_of_movers(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(SurvivalRun { moves: Moving::Any, deaths, ..with_snapshots(seed) }, left_out)
 }
 
-fn with_snapshots(seed: u64) -> SurvivalRun {
+pub(super) fn with_snapshots(seed: u64) -> SurvivalRun {
     let (run, mut pick) = (SurvivalRun::from_seed(seed), Picker::new(seed ^ 0x736e_6170));
     let churn = Mix { update: 3, insert: 4, delete: 4, ..Mix::NONE };
     let mix = [Mix::ALL, Mix { update: 6, get: 1, ..Mix::NONE }, churn][pick.below(3) as usize];

@@ -89,12 +89,14 @@ pub(crate) fn judge<M: Kept>(
     problems.extend(verdict.anomalies.iter().map(ToString::to_string));
     let committed = history.transactions.len() as u64;
     let (returns, refused, snapshots) = (world.returns.get(), world.refused.get(), world.snapshots.get());
+    let statements = world.statements.get();
     SurvivalResult {
         report,
         committed,
         deaths,
         returns,
         snapshots,
+        statements,
         refused,
         taken_over,
         handed_over,

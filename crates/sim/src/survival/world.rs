@@ -1,6 +1,8 @@
 //! A pod whose hosts die while others live, and what runs on each of them: a detector, a shipper, a
 //! checkpointer, and workers that follow a script and then serve.
 
+pub(crate) mod statements;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -78,6 +80,8 @@ pub(crate) struct World<M: Kept = Rows> {
     pub returns: Cell<u64>,
     /// Snapshots that were read.
     pub snapshots: Cell<u64>,
+    /// Statements that have ended, and transactions that were the first to update what they saw.
+    pub statements: Cell<(u64, u64)>,
     /// One that somebody has opened: the host, its moment, and how many transactions had committed before.
     shown: Cell<Option<(HostId, u64, usize)>>,
     pub refused: Cell<u64>,
@@ -214,6 +218,7 @@ fn build<M: Kept>(
         looks: Cell::new(0),
         returns: Cell::new(0),
         snapshots: Cell::new(0),
+        statements: Cell::default(),
         shown: Cell::new(None),
         refused: Cell::new(0),
         engines: RefCell::new(pod.hosts.clone()),
