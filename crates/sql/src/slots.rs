@@ -35,6 +35,7 @@ mod bell;
 mod directory;
 mod listeners;
 mod room;
+mod statement;
 mod turns;
 mod worker;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Liger and PostgreSQL by turns on this machine, both without durable commit and with their files in memory: pgbench, sysbench and TPC-C
-# (4 warehouses), 1 and 4 clients. PostgreSQL runs with its default (READ COMMITTED) and with SERIALIZABLE, which is Liger's only level. Where the example no_work is
+# (4 warehouses), 1 and 4 clients. Both run with READ COMMITTED, PostgreSQL's default, and with SERIALIZABLE, Liger's. Where the example no_work is
 # built beside LIGER (cargo build --release -p liger-server --example no_work), its answers show what client and system allow any server.
 # Usage: versus.sh LIGER [ROUNDS [SECONDS]]; prints one line for each run: who, what, clients, transactions per second. Needs the packages
 # postgresql and sysbench, and to be root (PostgreSQL runs as its own user). Ports 25500, 25600 and 25700.
@@ -49,9 +49,14 @@ for _ in $(seq "$rounds"); do
     tps=$(sysbench_at 25700 oltp_point_select --threads="$clients" --time="$seconds" run | sed -n 's/.*transactions:.*(\(.*\) per sec.*/\1/p')
     echo "no-work sysbench-oltp_point_select $clients $tps"
   done
-  for who in postgresql postgresql-serializable liger; do
-    [ "$who" = liger ] && port=25600 || port=25500
-    [ "$who" = postgresql-serializable ] && export PGOPTIONS='-c default_transaction_isolation=serializable' || unset PGOPTIONS
+  for who in postgresql postgresql-serializable liger liger-read-committed; do
+    [[ "$who" = liger* ]] && port=25600 || port=25500
+    unset PGOPTIONS
+    level=()
+    case "$who" in
+      postgresql-serializable) export PGOPTIONS='-c default_transaction_isolation=serializable'; level=(--isolation serializable) ;;
+      liger-read-committed) export PGOPTIONS='-c default_transaction_isolation=read\ committed'; level=(--isolation 'read committed') ;;
+    esac
     for clients in 1 4; do
       for script in select-only tpcb-like; do
         tps=$(pgbench -h 127.0.0.1 -p "$port" -U postgres -n -b "$script" -M prepared -T "$seconds" -c "$clients" --max-tries=1000 postgres |
@@ -63,7 +68,7 @@ for _ in $(seq "$rounds"); do
         echo "$who sysbench-$workload $clients $tps"
       done
       tps=$("$liger" bench tpcc-sql "127.0.0.1:$port" --warehouses 4 --loaded --no-check --connections "$clients" --seconds "$seconds" \
-        --warm-up 1 ${PGOPTIONS:+--isolation serializable} --json 2>/dev/null | sed -n 's/.*"committed_per_s":\([0-9.]*\).*/\1/p')
+        --warm-up 1 "${level[@]}" --json 2>/dev/null | sed -n 's/.*"committed_per_s":\([0-9.]*\).*/\1/p')
       echo "$who tpcc $clients $tps"
     done
   done

@@ -179,18 +179,23 @@ fn look_for_cycle(host: &SqlHost, process_id: i32, held: Held) -> Result<()> {
         let wanted = request(running, process_id, held);
         advisory::stop_in_cycle(running.tx, &classes, &wanted)
     })?;
-    let Some(cycle) = found else { return Ok(()) };
+    found.map_or(Ok(()), |cycle| Err(told(&cycle)))
+}
+
+/// 40P01 for who was in a cycle.
+pub(super) fn told(cycle: &[(Request, Holder)]) -> SqlError {
     let line = |(request, by): &(Request, Holder)| {
         let (class, object, sub) = request.lock.parts();
         let (waits, mode, by) = (request.holder.process_id, request.mode.name(request.lock), by.process_id);
         let what = match request.lock {
             Lock::Relation(_) => format!("relation {object} of database {DATABASE}"),
+            Lock::Row(name) => format!("row {name:016x} of database {DATABASE}"),
             _ => format!("advisory lock [{DATABASE},{class},{object},{sub}]"),
         };
         format!("Process {waits} waits for {mode} on {what}; blocked by process {by}.")
     };
     let lines: Vec<String> = cycle.iter().map(line).collect();
-    Err(deadlock(lines.join("\n")).hint("See server log for query details."))
+    deadlock(lines.join("\n")).hint("See server log for query details.")
 }
 
 /// Waits until the session has a lock; its transaction needs no worker meanwhile.

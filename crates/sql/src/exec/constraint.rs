@@ -173,7 +173,7 @@ impl Exec<'_> {
         let (mut found, mut cursor) = (0, Cursor::default());
         while !cursor.done && found < 2 {
             self.yield_point()?;
-            let rows = self.store.scan(table, &Range::default(), Purpose::Read, &mut cursor, 256)?;
+            let rows = self.store.scan(table, &Range::default(), Purpose::Hold, &mut cursor, 256)?;
             found += rows.iter().filter(|other| unchanged(table, columns, row, &other.values)).count();
         }
         Ok(found > 1)
@@ -184,7 +184,7 @@ impl Exec<'_> {
         let mut cursor = Cursor::default();
         while !cursor.done {
             self.yield_point()?;
-            for row in self.store.scan(table, &Range::default(), Purpose::Read, &mut cursor, 256)? {
+            for row in self.store.scan(table, &Range::default(), Purpose::Hold, &mut cursor, 256)? {
                 if self.is_twice(table, (columns, index), &row.values)? {
                     let name = self.store.object(index).map_or(String::new(), |it| it.name().to_owned());
                     let message = format!("could not create unique index \"{name}\"");
@@ -339,7 +339,7 @@ impl Exec<'_> {
         let parent = self.table(key.parent)?;
         let Some((index, equal)) = self.referenced(child, key, values)? else { return Ok(false) };
         let range = Range { index: Some(index), equal, ..Range::default() };
-        Ok(!self.store.scan(&parent, &range, Purpose::Read, &mut Cursor::default(), 1)?.is_empty())
+        Ok(!self.store.scan(&parent, &range, Purpose::Hold, &mut Cursor::default(), 1)?.is_empty())
     }
 
     /// A value as a column of another type has it; `None` if that type has none.
@@ -383,7 +383,7 @@ impl Exec<'_> {
         let mut cursor = Cursor::default();
         while !cursor.done {
             self.yield_point()?;
-            let batch = self.store.scan(child, &Range::default(), Purpose::Read, &mut cursor, 256)?;
+            let batch = self.store.scan(child, &Range::default(), Purpose::Hold, &mut cursor, 256)?;
             if batch.iter().any(|found| unchanged(child, &all, &found.values, row)) {
                 return Ok(true);
             }
@@ -446,7 +446,7 @@ impl Exec<'_> {
         let (mut found, mut cursor) = (Vec::new(), Cursor::default());
         while !cursor.done && found.len() < most {
             self.yield_point()?;
-            let batch = self.store.scan(child, &range, Purpose::Read, &mut cursor, 256)?;
+            let batch = self.store.scan(child, &range, Purpose::Hold, &mut cursor, 256)?;
             found.extend(batch.into_iter().filter(|row| fits(&row.values)));
         }
         Ok(found)
@@ -591,7 +591,7 @@ impl Exec<'_> {
         let mut cursor = Cursor::default();
         while !cursor.done {
             self.yield_point()?;
-            for row in self.store.scan(child, &Range::default(), Purpose::Read, &mut cursor, 256)? {
+            for row in self.store.scan(child, &Range::default(), Purpose::Hold, &mut cursor, 256)? {
                 self.check_child(child, &key, &row.values)?;
             }
         }

@@ -13,10 +13,12 @@
 //! 4. Whoever changes only a session's own objects (own.rs) announces nothing to the pod.
 
 mod hold;
+mod isolation;
 mod lookup;
 mod numbers;
 mod own;
 mod points;
+mod row_waits;
 mod shape;
 mod snapshot;
 mod statistics;
@@ -27,7 +29,7 @@ use std::sync::Arc;
 
 use super::computed::Computing;
 use super::store::{
-    Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Rows, SessionHost, Store, Suspended, Tolerated,
+    Cursor, Found, Inserted, Level, Mark, Purpose, Range, RowKey, Rows, SessionHost, Store, Tolerated,
 };
 use crate::catalog::change::{Kept, Working};
 use crate::catalog::definition::touched;
@@ -39,7 +41,6 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::system::Surroundings;
 use crate::observe::Observed;
 use crate::panics::uncaught;
-use crate::progress::Count;
 use crate::session::{Interrupt, WaitEvent};
 use crate::slots::{Bell, Running, Slot, Slots};
 use crate::storage::access::{Access, Traffic, is_conflict};
@@ -52,12 +53,9 @@ use crate::storage::undo::{self, Undoing};
 use crate::types::Oid;
 use crate::types::value::Value;
 use hold::Holding;
-use lookup::scan_range;
+use isolation::Isolation;
 use own::Own;
 use statistics::{Counted, Known};
-
-/// A longer batch of rows grows as it is read.
-const BATCH_KEPT: usize = 512;
 
 /// What all sessions of a host share: its workers and its catalog.
 pub struct SqlHost {
@@ -91,6 +89,7 @@ pub(crate) struct EngineStore {
     own_name: Arc<str>,
     own_version: Cell<u64>,
     own_changed: Cell<bool>,
+    isolation: Isolation,
     /// What it uses, and how it waits.
     holding: Holding,
     statistics: Known,
@@ -107,7 +106,7 @@ impl EngineStore {
         let catalog = RefCell::new(host.catalog.cached());
         let own = RefCell::new(Own::new(PrivateRows::new(host.slots.private_bytes().clone())));
         EngineStore {
-            host,
+            host: host.clone(),
             slot: RefCell::new(None),
             catalog,
             changes: Cell::new(0),
@@ -120,6 +119,7 @@ impl EngineStore {
             own_name: format!("pg_temp_{process_id}").into(),
             own_version: Cell::new(0),
             own_changed: Cell::new(false),
+            isolation: Isolation::new(host.clone(), process_id, interrupt.clone()),
             holding: Holding::new(process_id, interrupt, surroundings),
             statistics: Known::default(),
         }
@@ -227,11 +227,12 @@ impl EngineStore {
         slot.go_on(&mut || self.holding.interrupt.check())?;
         self.holding.goes_on(|| slot.number());
         let own = &mut *self.own.borrow_mut();
-        self.note(slot.call(|running| {
+        let ran = slot.call(|running| {
             let done = uncaught(|| work(running, own));
             own.next = running.catalog.next_own();
             done
-        }))
+        });
+        self.note_step(slot, ran)
     }
 
     /// Runs a step in the transaction.
@@ -321,34 +322,27 @@ impl Rows for EngineStore {
         if cursor.done {
             return Ok(Vec::new());
         }
-        if purpose != Purpose::Free && self.point(&rows, range) {
+        let is_point = purpose != Purpose::Free && self.point(&rows, range);
+        let reads = self.reads_for(table.oid, purpose, is_point)?;
+        if is_point {
             cursor.done = true;
-            return self.get(&rows, range, purpose);
+            return self.get(&rows, range, purpose, reads);
         }
-        let mut scan = match cursor.suspended.take() {
-            Some(Suspended::Scan(scan)) => scan,
-            _ => Box::new(self.step(|tx, _, _| rows.scan(tx, &scan_range(range, purpose, limit)))?),
-        };
-        let mut batch = Vec::with_capacity(limit.min(BATCH_KEPT));
-        self.step(|tx, _, _| {
-            let before = scan.visited();
-            while batch.len() < limit {
-                let Some(row) = scan.next(tx, &rows)? else { break };
-                batch.push(row);
-            }
-            let visited = scan.visited() - before;
-            self.host.slots.observed().count_rows(tx.worker(), visited);
-            self.holding.interrupt.progress().add(Count::Read, visited);
-            Ok(())
-        })?;
-        cursor.done = batch.len() < limit;
-        cursor.suspended = (!cursor.done).then_some(Suspended::Scan(scan));
-        Ok(batch)
+        self.scan_on(&rows, (range, purpose, reads), cursor, limit)
     }
 
     fn look_at(&self, table: &Arc<Table>, key: &RowKey, columns: &[bool]) -> Result<Option<Found>> {
         let rows = self.rows(table.oid)?;
         self.step(|tx, _, _| rows.peek(tx, key, Some(columns), &mut Vec::new()))
+    }
+
+    fn locks_found(&self, table: &Arc<Table>, range: &Range, waits: bool) -> Result<bool> {
+        let is_point = self.level() == Level::Committed && self.point(&*self.rows(table.oid)?, range);
+        Ok(EngineStore::locks_found(self, table.oid, is_point, waits))
+    }
+
+    fn lock_found(&self, table: &Arc<Table>, row: &Found, waits: bool) -> Result<Option<Found>> {
+        EngineStore::lock_found(self, table.oid, row, waits)
     }
 
     fn take_if_free(&self, table: &Arc<Table>, row: &Found) -> Result<Option<Found>> {

@@ -58,33 +58,36 @@ impl OwnChanges {
         let own = self.tables.borrow().get(&table.oid).cloned();
         let mut seen = Seen { own, old: VecDeque::new(), order: Vec::new(), reverse: range.reverse };
         let Some(own) = seen.own.clone().filter(|_| !locks) else { return seen };
-        let columns = range.index.iter().flat_map(|index| &index.columns);
-        let plain = columns.map_while(|column| match column.of {
-            Indexed::Column(number) => {
-                let column_type = table.columns[usize::from(number)].type_oid;
-                let (descending, nulls_first) = (column.descending, column.nulls_first);
-                Some(SortKey {
-                    column: number.into(),
-                    ty: types.base_of(column_type),
-                    descending,
-                    nulls_first,
-                })
-            }
-            Indexed::Expression { .. } => None,
-        });
-        seen.order = plain.collect();
-        let wanted = seen.order.iter().take(range.equal.len() + 1).enumerate();
-        let fits =
-            |row: &[Value]| wanted.clone().all(|(at, key)| within(range, at, key.ty, &row[key.column]));
+        seen.order = plain_columns(types, table, range);
         let there = own.iter().filter_map(|(key, before)| Some((key, before.as_ref()?)));
         let mut old: Vec<Found> = there
-            .filter(|(_, values)| fits(values))
+            .filter(|(_, values)| lies_within(&seen.order, range, values))
             .map(|(key, values)| Found { key: *key, values: values.clone() })
             .collect();
         old.sort_by(|a, b| seen.compare(a, b));
         seen.old = old.into();
         seen
     }
+}
+
+/// The columns of the index of a range, up to the first one that is computed.
+pub(super) fn plain_columns(types: &dyn Types, table: &Table, range: &Range) -> Vec<SortKey> {
+    let columns = range.index.iter().flat_map(|index| &index.columns);
+    let plain = columns.map_while(|column| match column.of {
+        Indexed::Column(number) => {
+            let ty = types.base_of(table.columns[usize::from(number)].type_oid);
+            let (descending, nulls_first) = (column.descending, column.nulls_first);
+            Some(SortKey { column: number.into(), ty, descending, nulls_first })
+        }
+        Indexed::Expression { .. } => None,
+    });
+    plain.collect()
+}
+
+/// Whether a row lies within a range, as far as these first columns of its index tell.
+pub(super) fn lies_within(columns: &[SortKey], range: &Range, row: &[Value]) -> bool {
+    let mut wanted = columns.iter().take(range.equal.len() + 1).enumerate();
+    wanted.all(|(at, key)| within(range, at, key.ty, &row[key.column]))
 }
 
 /// What a scan gives where its statement has changed rows.

@@ -220,6 +220,17 @@ impl PooledSession {
                 self.own.store.wait(wanted).inspect_err(|_| self.own.failed())?;
                 continue;
             }
+            if self.own.store.take_in_vain() {
+                if sink.unsay(told) {
+                    begun.get_or_insert(self.own.shared.surroundings.clock_us());
+                    self.own.state = state;
+                    self.own.shared.advisory.restore(&before.0);
+                    self.own.shared.notify.back_to(before.1);
+                    continue;
+                }
+                self.own.store.give_up();
+                self.own.store.after_statement();
+            }
             let begins_anew = is_conflict(&error) || is_too_old(&error);
             if self.own.store.take_uncommitted() || begins_anew {
                 let unsaid = sink.unsay(told);
@@ -318,17 +329,20 @@ impl PooledSession {
             })?;
         }
         interrupt.show(own.store.number().map_or(WaitEvent::Here, WaitEvent::Running));
-        let ran = caught(|| body(own));
+        let level = own.shared.variables.borrow().level();
+        let ran = caught(|| own.store.set_level(level).and_then(|()| body(own)));
         let result = ran.unwrap_or_else(|_| {
             own.store.give_up();
             own.failed();
             let message = "internal error: see what the server has printed";
             Err(SqlError::new(SqlState::INTERNAL_ERROR, message))
         });
-        if own.state == TransactionState::Failed && own.savepoints.is_empty() {
+        let is_over = !own.store.has_read_in_vain();
+        if own.state == TransactionState::Failed && own.savepoints.is_empty() && is_over {
             // It can only be rolled back: nobody is to wait for its locks.
             own.store.give_up();
         }
+        own.store.end_reading();
         own.store.after_statement();
         interrupt.show(WaitEvent::Here);
         result

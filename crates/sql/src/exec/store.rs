@@ -104,12 +104,26 @@ pub(super) enum Suspended {
 /// What rows are read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Reading.
+    /// Reading, as the level of the transaction has it.
     Read,
+    /// Reading what has to stay so, whatever the level: a constraint depends on it.
+    Hold,
     /// They will be changed, or FOR UPDATE says so.
     Change,
     /// Looking at those that nobody else is changing, without holding them: SKIP LOCKED takes some of them.
     Free,
+}
+
+/// How a transaction is kept apart from others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    /// SERIALIZABLE.
+    #[default]
+    Serializable,
+    /// REPEATABLE READ.
+    Repeatable,
+    /// READ COMMITTED, and READ UNCOMMITTED.
+    Committed,
 }
 
 /// A point of the transaction to return to.
@@ -137,6 +151,18 @@ pub trait Rows {
 
     /// Locks a row that was looked at, as it is now; `None` if it is gone or somebody else holds it.
     fn take_if_free(&self, _table: &Arc<Table>, row: &Found) -> Result<Option<Found>> {
+        Ok(Some(row.clone()))
+    }
+
+    /// Whether rows of the range that are to be changed are read first as others are, and locked when they
+    /// are known to be wanted ([`Rows::lock_found`]); else they are locked as they are read. `waits`: for who
+    /// holds them.
+    fn locks_found(&self, _table: &Arc<Table>, _range: &Range, _waits: bool) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Locks such a row, as it is now; `None` if it is gone.
+    fn lock_found(&self, _table: &Arc<Table>, row: &Found, _waits: bool) -> Result<Option<Found>> {
         Ok(Some(row.clone()))
     }
 
@@ -229,6 +255,22 @@ pub trait SessionHost {
 /// Transactions that read what has committed when they begin, as of one moment (a snapshot): they lock
 /// nothing, and can change nothing but the session's own rows. A store that has none goes on as it is.
 pub trait Snapshots {
+    /// At which level the transaction is kept apart from others.
+    fn isolation(&self) -> Level {
+        Level::Serializable
+    }
+
+    /// Below SERIALIZABLE: what the statement reads from here on is as of now.
+    fn begin_reading(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// There, in a statement that reads little: it locks what it reads and does not wait, and gives it back
+    /// unless it is all of its transaction. False if that is not possible.
+    fn read_with_locks(&self, _is_alone: bool) -> Result<bool> {
+        Ok(false)
+    }
+
     /// The transaction, if it has done nothing yet, reads a snapshot to its end.
     fn read_snapshot(&self) -> Result<()> {
         Ok(())

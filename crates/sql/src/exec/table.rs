@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::join::clear;
 use super::measure;
+use super::own::{lies_within, plain_columns};
 use super::spill::TupleStore;
 use super::store::{Cursor, Edge, Purpose, Range, RowKey, name_of};
 use super::{Env, Exec, Row};
@@ -330,11 +331,16 @@ impl<'p> Exec<'p> {
     ) -> Result<bool> {
         // Late: it is taken by whoever knows which rows are given.
         let (skips, late) = (scan.skips(), scan.skips() && scan.target);
-        let purpose = match scan.lock {
-            _ if skips => Purpose::Free,
-            None if !scan.target => Purpose::Read,
-            _ => Purpose::Change,
+        let changes = !skips && (scan.target || scan.lock.is_some());
+        let waits = !matches!(scan.lock, Some((_, LockWait::Error)));
+        let locks = changes && self.store.locks_found(&scan.table, range, waits)?;
+        let purpose = match () {
+            () if skips => Purpose::Free,
+            () if changes && !locks => Purpose::Change,
+            () => Purpose::Read,
         };
+        let edges = if locks { plain_columns(&self.ctx, &scan.table, range) } else { Vec::new() };
+        let takes = skips && !late || locks;
         let (at, width) = (scan.at, scan.table.columns.len());
         let (mut cursor, mut size) = (Cursor::default(), self.first_batch.get());
         let mut own = self.own.seen_by(&self.ctx, &scan.table, range, scan.lock.is_some());
@@ -348,7 +354,7 @@ impl<'p> Exec<'p> {
                 if seen.as_mut().is_some_and(|seen| !seen.insert(found.key)) {
                     continue;
                 }
-                if skips && !late {
+                if takes {
                     row[at..at + width]
                         .iter_mut()
                         .zip(&found.values)
@@ -358,9 +364,15 @@ impl<'p> Exec<'p> {
                     }
                 }
                 // What was only looked at may have changed: it is filtered again.
-                let take = skips && !late;
-                let taken = if take { self.store.take_if_free(&scan.table, &found)? } else { Some(found) };
-                let Some(mut found) = taken else { continue };
+                let taken = match () {
+                    () if locks => self.store.lock_found(&scan.table, &found, waits),
+                    () if takes => self.store.take_if_free(&scan.table, &found),
+                    () => Ok(Some(found)),
+                };
+                let Some(mut found) = taken.map_err(|error| not_available(scan, error))? else { continue };
+                if locks && !lies_within(&edges, range, &found.values) {
+                    continue;
+                }
                 row[at..at + width].swap_with_slice(&mut found.values);
                 cursor.reuse(found.values);
                 if scan.target {

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-use super::reading::reads_more_than_keys;
+use super::reading::{reads_more_than_keys, reads_several};
 use super::steady::{self, Varying, looks_outside};
 use super::{Estimator, Node, Path, join};
 use crate::catalog::object::{Indexed, Object};
@@ -31,6 +31,8 @@ pub(crate) struct PlannedStatement {
     pub(crate) only_reads: bool,
     /// It does, and reads so much that others would meet its locks.
     pub(crate) reads_much: bool,
+    /// It looks at more than one row by its whole key: all of them are to be as of one moment.
+    pub(crate) reads_several: bool,
     /// What whoever runs it must be allowed to do.
     pub(crate) needs: Vec<Need>,
     /// Tables and views that it looks at, and those that its changes lead to.
@@ -139,7 +141,10 @@ impl<'a> Planner<'a> {
                 steady::pass_once(query);
             }
             BoundStatement::Change(change) => {
-                change.walk(0, &mut |part, _| planner.number(part));
+                change.walk(0, &mut |part, _| {
+                    has_inner |= matches!(part, Expr::Subquery(_));
+                    planner.number(part)
+                });
                 planner.change(change);
             }
         }
@@ -152,6 +157,7 @@ impl<'a> Planner<'a> {
             }
             BoundStatement::Change(_) => (false, false),
         };
+        let reads_several = has_inner || reads_several(&statement);
         let (needs, relations, caches) = (Vec::new(), Vec::new(), planner.caches.get());
         PlannedStatement {
             statement,
@@ -160,6 +166,7 @@ impl<'a> Planner<'a> {
             remembers,
             only_reads,
             reads_much,
+            reads_several,
             needs,
             relations,
             failing: None,

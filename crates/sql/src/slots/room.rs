@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use liger_engine::Durability;
 use liger_engine::db::Borrowing;
-use liger_engine::row::policy::Patient;
+use liger_engine::row::policy::{Patient, WaitPolicy};
 use liger_engine::row::{DetachedTxn, RowHost, RowSession, Step, WorkerPool, WorkerToken};
 use liger_fabric::native::HostMemory;
 use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
@@ -58,6 +58,24 @@ pub(super) trait Room: Send {
         of: Option<Exported>,
         goes_on: &mut dyn FnMut() -> Result<()>,
     ) -> Result<bool>;
+
+    /// See [`super::Slot::set_wait`].
+    fn set_wait(&mut self, wait: Option<Arc<dyn WaitPolicy + Send + Sync>>) -> Result<bool>;
+
+    /// See [`super::Slot::begin_statement`].
+    fn begin_statement(&mut self, first: bool, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<bool>;
+
+    /// See [`super::Slot::end_statement`].
+    fn end_statement(&mut self) -> Result<()>;
+
+    /// See [`super::Slot::begin_passing`].
+    fn begin_passing(&mut self) -> Result<()>;
+
+    /// See [`super::Slot::end_passing`].
+    fn end_passing(&mut self) -> Result<()>;
+
+    /// See [`super::Slot::forgive`].
+    fn forgive(&mut self) -> Result<()>;
 
     /// See [`super::Slot::exported`].
     fn exported(&mut self) -> Result<Option<Exported>>;
@@ -281,6 +299,71 @@ impl<F: Fabric + Send> Room for Furnished<F> {
                 false if of.is_some() => Err(other_catalog()),
                 false => Err(newer_catalog()),
             }
+        })
+    }
+
+    fn set_wait(&mut self, wait: Option<Arc<dyn WaitPolicy + Send + Sync>>) -> Result<bool> {
+        self.on_worker(|session| {
+            let Some(wait) = wait.filter(|_| session.host().has_snapshots(session.cx())) else {
+                session.set_wait(None);
+                return Ok(false);
+            };
+            session.set_own_wait(wait);
+            Ok(true)
+        })
+    }
+
+    fn begin_statement(&mut self, first: bool, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<bool> {
+        self.wait_for_worker(goes_on)?;
+        self.on_worker(|session| {
+            if !session.host().has_snapshots(session.cx()) {
+                return Ok(false);
+            }
+            let mut stops = None;
+            let begun = session.begin_statement_while(|| {
+                stops = goes_on().err();
+                stops.is_none()
+            });
+            stops.map_or(Ok(()), Err)?;
+            begun?;
+            if first {
+                session.first_updater_wins();
+            }
+            Ok(true)
+        })
+    }
+
+    fn end_statement(&mut self) -> Result<()> {
+        match self.txn.is_open() {
+            true => self.on_worker(|session| {
+                session.end_statement();
+                Ok(())
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn begin_passing(&mut self) -> Result<()> {
+        self.on_worker(|session| {
+            session.begin_passing();
+            Ok(())
+        })
+    }
+
+    fn end_passing(&mut self) -> Result<()> {
+        match self.txn.is_open() {
+            true => self.on_worker(|session| {
+                session.end_passing(true);
+                Ok(())
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn forgive(&mut self) -> Result<()> {
+        self.on_worker(|session| {
+            session.opened().forgive();
+            Ok(())
         })
     }
 

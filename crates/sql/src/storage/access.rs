@@ -50,8 +50,24 @@ impl Traffic {
     }
 }
 
+/// How a transaction's reads are protected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reads {
+    /// What is read is locked to the transaction's end.
+    #[default]
+    Locked,
+    /// As of when the statement began, and what the transaction has changed itself; nothing is locked.
+    Statement,
+    /// One row as it is now, nothing being locked afterwards; a conflict, at once, if somebody is changing
+    /// it, or for whatever is read behind it.
+    Glance,
+}
+
 /// A running transaction.
 pub trait Access {
+    /// How it reads from now on, to the end of a step.
+    fn set_reads(&mut self, reads: Reads);
+
     /// Places (partitions) in the pod.
     fn places(&self) -> u16;
 
@@ -144,6 +160,10 @@ pub trait Access {
 /// What a transaction over another one, its field `$below`, does not change.
 macro_rules! passes_on {
     ($below:ident) => {
+        fn set_reads(&mut self, reads: $crate::storage::access::Reads) {
+            self.$below.set_reads(reads);
+        }
+
         fn places(&self) -> u16 {
             self.$below.places()
         }
@@ -196,16 +216,29 @@ pub struct RowAccess<'a, 'h, F: Fabric> {
     txn: &'a mut RowTxn<'h, F>,
     host: &'h RowHost,
     cx: &'h Cx<F>,
+    /// How many rows it may still glance at.
+    glances: Option<u32>,
 }
 
 impl<'a, 'h, F: Fabric> RowAccess<'a, 'h, F> {
     /// A transaction of a session of this host and context.
     pub fn new(txn: &'a mut RowTxn<'h, F>, host: &'h RowHost, cx: &'h Cx<F>) -> Self {
-        Self { txn, host, cx }
+        Self { txn, host, cx, glances: None }
+    }
+}
+
+impl<F: Fabric> Drop for RowAccess<'_, '_, F> {
+    fn drop(&mut self) {
+        self.txn.set_reads_statement(false);
     }
 }
 
 impl<F: Fabric> Access for RowAccess<'_, '_, F> {
+    fn set_reads(&mut self, reads: Reads) {
+        self.glances = (reads == Reads::Glance).then_some(1);
+        self.txn.set_reads_statement(reads == Reads::Statement);
+    }
+
     fn places(&self) -> u16 {
         self.host.partition_count()
     }
@@ -261,7 +294,12 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
     }
 
     fn get(&mut self, table: TableId, key: &Key, see: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        Ok(self.txn.get(table, key, |row| see(row.bytes()))?.is_some())
+        let Some(left) = self.glances else {
+            return Ok(self.txn.get(table, key, |row| see(row.bytes()))?.is_some());
+        };
+        self.glances = Some(0);
+        let seen = if left > 0 { self.txn.glance(table, key, see)? } else { None };
+        seen.ok_or(TxnError::Conflict(Conflict::WriteLocked).into())
     }
 
     fn update(&mut self, table: TableId, key: &Key, change: &mut dyn FnMut(&mut RowMut<'_>)) -> Result<bool> {
@@ -308,6 +346,9 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
         range: &KeyRange,
         see: &mut dyn FnMut(&Key, &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
+        if self.glances.is_some() {
+            return Err(TxnError::Conflict(Conflict::WriteLocked).into());
+        }
         Ok(self.txn.scan(table, range, |key, row| see(key, row.bytes()))?)
     }
 }

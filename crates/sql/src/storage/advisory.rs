@@ -1,9 +1,9 @@
-//! Locks that sessions wait for: advisory ones, and those of relations; who holds which, and who waits for
-//! which, in rows.
+//! Locks that sessions wait for: advisory ones, and those of relations and rows; who holds which, and who
+//! waits for which, in rows.
 //!
 //! ```text
-//! key    kind u8 (1: a bigint, 2: two ints, 3: a relation) | lock u64 | host u8 | life u32 | process id
-//! u32 | mode u8
+//! key    kind u8 (1: a bigint, 2: two ints, 3: a relation, 4: a row) | lock u64 | host u8 | life u32
+//!        | process id u32 | mode u8
 //! body   granted u8 | since when it waits, microseconds since 2000, i64
 //! ```
 //!
@@ -22,9 +22,12 @@
 //!    (catalog/definition.rs). A request for all of a relation keeps later requests out from the beginning;
 //!    users have a row only since they wait for something themselves.
 //!
+//! 5. Of rows only those are here that somebody has waited for long, by name, and that others who wait have
+//!    said they hold: what is held, and by whom, the engine knows.
+//!
 //! It does not wait. Of advisory locks who comes first when one is free has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use liger_engine::Key;
@@ -49,7 +52,8 @@ impl Mode {
     /// As PostgreSQL calls it.
     pub fn name(self, of: Lock) -> &'static str {
         match (of, self) {
-            (Lock::Relation(0), _) | (Lock::One(_) | Lock::Two(..), Self::Exclusive) => "ExclusiveLock",
+            (Lock::Relation(0) | Lock::Row(_), _) => "ExclusiveLock",
+            (Lock::One(_) | Lock::Two(..), Self::Exclusive) => "ExclusiveLock",
             (Lock::One(_) | Lock::Two(..), Self::Shared) => "ShareLock",
             (Lock::Relation(_), Self::Exclusive) => "AccessExclusiveLock",
             (Lock::Relation(_), Self::Shared) => "AccessShareLock",
@@ -66,6 +70,8 @@ pub enum Lock {
     Two(i32, i32),
     /// A table or view; 0: the catalog, which one transaction at a time changes.
     Relation(Oid),
+    /// A row of a table, by its name in the engine.
+    Row(u64),
 }
 
 impl Lock {
@@ -75,6 +81,7 @@ impl Lock {
             Self::One(key) => ((key as u64 >> 32) as u32, key as u32, 1),
             Self::Two(first, second) => (first as u32, second as u32, 2),
             Self::Relation(oid) => (0, oid, 3),
+            Self::Row(name) => ((name >> 32) as u32, name as u32, 4),
         }
     }
 
@@ -82,6 +89,7 @@ impl Lock {
         match kind {
             2 => Self::Two((word >> 32) as i32, word as i32),
             3 => Self::Relation(word as Oid),
+            4 => Self::Row(word),
             _ => Self::One(word as i64),
         }
     }
@@ -274,6 +282,49 @@ pub fn note(
     Ok(!entries.iter().any(|entry| entry.is_in_the_way(request, since_us)))
 }
 
+/// For who waits for a row: says so (`waits`: which, and since when, in place of `before`), and that it holds
+/// these that others have asked for. The rows that others wait for now; or, if it waits for itself around
+/// others, the cycle, as [`stop_in_cycle`].
+///
+/// # Errors
+/// As [`acquire`].
+pub fn look(
+    tx: &mut dyn Access,
+    classes: &Classes,
+    own: &Holder,
+    (before, waits): (Option<u64>, Option<(u64, i64)>),
+    held: &[u64],
+) -> Result<Looked> {
+    let of = |name| Request { lock: Lock::Row(name), mode: Mode::Exclusive, holder: *own };
+    for name in held {
+        note(tx, classes, &of(*name), None)?;
+    }
+    if let Some(before) = before.filter(|before| waits.is_none_or(|(name, _)| name != *before)) {
+        release(tx, classes, &of(before))?;
+    }
+    if let Some((name, since_us)) = waits {
+        note(tx, classes, &of(name), Some(since_us))?;
+        if let Some(cycle) = stop_in_cycle(tx, classes, &of(name))? {
+            return Ok(Looked::Cycle(cycle));
+        }
+    }
+    let others = all(tx, classes)?.into_iter().filter(|it| !it.granted && it.request.holder != *own);
+    let rows = others.filter_map(|it| match it.request.lock {
+        Lock::Row(name) => Some(name),
+        _ => None,
+    });
+    Ok(Looked::Asked(rows.collect()))
+}
+
+/// What a look at who waits for whom came to.
+#[derive(Debug)]
+pub enum Looked {
+    /// These rows are waited for by others.
+    Asked(BTreeSet<u64>),
+    /// Whoever looked waited for itself.
+    Cycle(Vec<(Request, Holder)>),
+}
+
 /// Whether somebody else wants or has all of a relation. What is not committed is not seen, and what is may
 /// be of a host that is gone.
 ///
@@ -421,7 +472,8 @@ mod tests {
     fn a_lock_is_its_parts() {
         assert_eq!(Lock::One(-1).parts(), (u32::MAX, u32::MAX, 1));
         assert_eq!(Lock::Two(-2, 7).parts(), (u32::MAX - 1, 7, 2));
-        for lock in [Lock::One(i64::MIN), Lock::Two(3, -4), Lock::One(5 << 40), Lock::Relation(1 << 31)] {
+        let (one, row) = (Lock::One(i64::MIN), Lock::Row(u64::MAX - 5));
+        for lock in [one, row, Lock::Two(3, -4), Lock::One(5 << 40), Lock::Relation(1 << 31)] {
             let bytes = lock.bytes();
             assert_eq!(Lock::of(bytes[0], u64::from_be_bytes(bytes[1..].try_into().expect("8"))), lock);
         }

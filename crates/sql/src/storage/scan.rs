@@ -62,6 +62,8 @@ pub struct Range {
     pub hold: Hold,
     /// Only this host's places, if it has some.
     pub own: bool,
+    /// It reads as of a moment: an entry of then may lead to a row that the transaction itself has removed.
+    pub of_moment: bool,
 }
 
 const FIRST_BATCH: usize = 8;
@@ -99,6 +101,7 @@ pub struct Scan {
     parts: Vec<Part>,
     backwards: bool,
     hold: Hold,
+    of_moment: bool,
     is_ordered: bool,
     columns: Option<Arc<[bool]>>,
     /// How many rows and entries it was shown.
@@ -144,6 +147,7 @@ impl TableRows {
             parts: places.into_iter().map(part).collect(),
             backwards: range.backwards,
             hold: range.hold,
+            of_moment: range.of_moment,
             is_ordered: is_exact,
             columns: range.columns.clone(),
             visited: 0,
@@ -307,7 +311,7 @@ impl Scan {
             match row {
                 Some(row) => return Ok(Some(row)),
                 // Somebody may be changing it, or have removed it since.
-                None if self.hold == Hold::Free => {}
+                None if self.hold == Hold::Free || self.of_moment => {}
                 None => {
                     let message = format!("an index of \"{}\" leads to a row that is not there", table.name);
                     return Err(SqlError::new(SqlState::INDEX_CORRUPTED, message));

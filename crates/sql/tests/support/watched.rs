@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use liger_engine::row::Census;
 use liger_engine::{Announced, Key, KeyRange, NewRow, RowMut, TableId};
 use liger_sql::Result;
-use liger_sql::storage::access::{Access, Traffic};
+use liger_sql::storage::access::{Access, Reads, Traffic};
 
 /// The transaction `below`, watched.
 pub struct Watched<'a> {
@@ -27,6 +27,10 @@ impl<'a> Watched<'a> {
 }
 
 impl Access for Watched<'_> {
+    fn set_reads(&mut self, reads: Reads) {
+        self.below.set_reads(reads);
+    }
+
     fn places(&self) -> u16 {
         self.below.places()
     }

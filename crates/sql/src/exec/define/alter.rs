@@ -444,7 +444,7 @@ impl<S: Store> LocalSession<S> {
         let mut cursor = Cursor::default();
         while !cursor.done {
             self.start.interrupt.check()?;
-            let batch = self.store.scan(table, &Range::default(), Purpose::Read, &mut cursor, 256)?;
+            let batch = self.store.scan(table, &Range::default(), Purpose::Hold, &mut cursor, 256)?;
             batch.iter().try_for_each(|row| check(&row.values))?;
         }
         Ok(())

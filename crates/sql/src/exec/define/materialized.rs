@@ -210,7 +210,7 @@ impl<S: Store> LocalSession<S> {
         let mut cursor = Cursor::default();
         while !cursor.done {
             self.start.interrupt.check()?;
-            for row in self.store.scan(table, &Range::default(), Purpose::Read, &mut cursor, BATCH)? {
+            for row in self.store.scan(table, &Range::default(), Purpose::Hold, &mut cursor, BATCH)? {
                 there.entry(exact(&row.values)?).or_default().push(row);
             }
         }

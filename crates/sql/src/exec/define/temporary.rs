@@ -112,7 +112,7 @@ impl<S: Store> LocalSession<S> {
                 OnCommit::DeleteRows => {
                     self.refuse_other_ends(table)?;
                     let (table, all) = (Arc::new(table.clone()), Range::default());
-                    let first = self.store.scan(&table, &all, Purpose::Read, &mut Cursor::default(), 1)?;
+                    let first = self.store.scan(&table, &all, Purpose::Hold, &mut Cursor::default(), 1)?;
                     if !first.is_empty() {
                         self.store.truncate(&table)?;
                     }

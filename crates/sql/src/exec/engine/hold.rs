@@ -81,9 +81,25 @@ impl Holding {
         self.surroundings.clock_us()
     }
 
+    /// How long a statement waits for a lock (0: as long as it takes), and before it looks who waits for
+    /// whom, in microseconds.
+    pub(super) fn timeouts_us(&self) -> (i64, i64) {
+        self.timeouts_us.get()
+    }
+
     /// It has rows for locks.
     pub(super) fn has_locks(&self) -> bool {
         !self.rows.borrow().is_empty()
+    }
+
+    /// The relations that the transaction uses.
+    pub(super) fn used(&self) -> BTreeSet<Oid> {
+        self.used.borrow().clone()
+    }
+
+    /// It has given back all but these.
+    pub(super) fn uses_only(&self, used: BTreeSet<Oid>) {
+        self.used.replace(used);
     }
 
     /// The transaction holds no definition any more.
@@ -420,6 +436,7 @@ impl EngineStore {
         let own = &self.holding;
         own.used.borrow_mut().clear();
         self.as_of_one.set(false);
+        self.isolation.end();
         let rows = std::mem::take(&mut *own.rows.borrow_mut());
         if rows.is_empty() {
             return;

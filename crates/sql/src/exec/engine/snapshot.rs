@@ -8,11 +8,23 @@
 
 use super::EngineStore;
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::store::Snapshots;
+use crate::exec::store::{Level, Snapshots};
 use crate::slots::{Bell, Exported};
 use crate::storage::notices::{self, Notice};
 
 impl Snapshots for EngineStore {
+    fn isolation(&self) -> Level {
+        self.level()
+    }
+
+    fn begin_reading(&self) -> Result<()> {
+        EngineStore::begin_reading(self)
+    }
+
+    fn read_with_locks(&self, is_alone: bool) -> Result<bool> {
+        EngineStore::read_with_locks(self, is_alone)
+    }
+
     fn read_snapshot(&self) -> Result<()> {
         if self.as_of_one.get() || !self.has_begun() || self.has_done() {
             return Ok(());

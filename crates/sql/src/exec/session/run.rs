@@ -7,7 +7,7 @@ use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::exec::measure::Meter;
 use crate::exec::session::LocalSession;
 use crate::exec::spill::{Space, TupleStore};
-use crate::exec::store::Store;
+use crate::exec::store::{Level, Store};
 use crate::exec::{Emit, Env, Exec, Row};
 use crate::func::CastContext;
 use crate::missing;
@@ -191,16 +191,31 @@ impl<S: Store> LocalSession<S> {
             Statement::Lock { .. } | Statement::Transaction(_) | Statement::SetSnapshot(_)
         );
         let reads = !asks_nothing && self.shared.variables.borrow().is_read_only();
-        if reads { self.store.read_snapshot() } else { Ok(()) }
+        let anew = self.store.isolation() == Level::Committed;
+        if reads && !anew { self.store.read_snapshot() } else { Ok(()) }
     }
 
     /// Before a plan is run: whether it may be. If it is all of its transaction and only reads, it reads as
     /// of one moment where it reads much, or has met somebody's lock: otherwise locks cost less.
     pub(crate) fn asks(&mut self, plan: &PlannedStatement) -> Result<()> {
+        self.asks_rows(plan, false).map(|_| ())
+    }
+
+    /// The same of a plan whose rows can be kept until all are there (`keeps`); whether they have to be.
+    fn asks_rows(&mut self, plan: &PlannedStatement, keeps: bool) -> Result<bool> {
         self.may_run(plan)?;
-        let is_first = !std::mem::replace(&mut self.has_asked, true);
-        let reads = plan.reads_much || plan.only_reads && self.is_again;
-        if is_first && self.is_last && reads { self.store.read_snapshot() } else { Ok(()) }
+        let is_alone = !std::mem::replace(&mut self.has_asked, true) && self.is_last;
+        if is_alone && (plan.reads_much || plan.only_reads && self.is_again) {
+            return self.store.read_snapshot().map(|()| false);
+        }
+        if self.store.isolation() == Level::Committed && !plan.reads_several {
+            return Ok(false);
+        }
+        let may = plan.only_reads && !plan.reads_much && !self.is_again && (is_alone || keeps);
+        if may && self.store.read_with_locks(is_alone)? {
+            return Ok(!is_alone);
+        }
+        self.store.begin_reading().map(|()| false)
     }
 
     /// Runs a plan; rows and columns go to the sink.
@@ -211,7 +226,7 @@ impl<S: Store> LocalSession<S> {
         (parameters, formats): (&[Value], &[u8]),
         sink: &mut dyn Sink,
     ) -> Result<String> {
-        self.asks(plan)?;
+        let passes = self.asks_rows(plan, true)?;
         if let Some(columns) = columns {
             sink.columns(columns, Formats(formats))?;
         }
@@ -220,8 +235,9 @@ impl<S: Store> LocalSession<S> {
             let sizes = (plan.caches, plan.ctes);
             let mut exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);
             exec.meter = watch.as_ref().and_then(|watch| watch.meter.clone());
-            // What changes rows gives its own when all that it does is done.
-            let (mut rows, mut kept, keeps) = (0, TupleStore::new(Space::of(&ctx)), plan.changes_rows());
+            // What changes rows, or may be run again, gives its own when all that it does is done.
+            let (mut rows, mut kept, keeps) =
+                (0, TupleStore::new(Space::of(&ctx)), passes || plan.changes_rows());
             let mut give = |row: Row| {
                 self.shared.advisory.may_start_over.set(false);
                 self.give(&ctx, &row, sink)

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::encoding::{self, ClientEncoding};
 use crate::error::{Result, Severity, SqlError, SqlState};
+use crate::exec::store::Level;
 use crate::session::Timeouts;
 use crate::temporary::KILOBYTE;
 use crate::types::context::Settings;
@@ -386,6 +387,15 @@ impl Variables {
                 self.apply("search_path");
             }
             name => eval.costs.apply(name, &value),
+        }
+    }
+
+    /// At which level the transaction is kept apart from others.
+    pub(crate) fn level(&self) -> Level {
+        match value_in(&self.values, "transaction_isolation") {
+            Some("read committed" | "read uncommitted") => Level::Committed,
+            Some("repeatable read") => Level::Repeatable,
+            _ => Level::Serializable,
         }
     }
 

@@ -117,11 +117,16 @@ pub(super) fn locks(on: &SessionSystem<'_>) -> Result<Vec<Row>> {
             rows.push(lock_row(session.process_id, "tuple", "ExclusiveLock", false));
         }
     }
+    let own_host = on.shared.process_id >> 24;
+    let is_own = |process_id: i32| process_id >> 24 == own_host;
     for entry in advisory::all(on.store)? {
         let request = entry.request;
         let mode = request.mode.name(request.lock);
         let row_of = |kind| lock_row(request.holder.process_id, kind, mode, entry.granted);
         let mut row = match request.lock {
+            // Of this host who waits is there already.
+            Lock::Row(_) if !entry.granted && is_own(request.holder.process_id) => continue,
+            Lock::Row(_) => row_of("tuple"),
             Lock::Relation(oid) => {
                 let mut row = row_of("relation");
                 row[2] = Value::Oid(if oid == 0 { PG_CLASS } else { oid });

@@ -1,0 +1,386 @@
+//! READ COMMITTED and REPEATABLE READ over hosts: what is seen when, who waits for whom, and how that ends.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::disallowed_methods, reason = "sessions are threads")]
+
+mod client;
+mod databases;
+mod sessions;
+mod support;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use client::Printed;
+use liger_sql::exec::EngineDatabase;
+use sessions::{Connected, ask, connect, error_of, until, with_logs, with_pod};
+
+const LEVELS: [&str; 2] = ["read committed", "repeatable read"];
+
+/// Sessions at a level, and a table of 200 rows of 10 that all hosts have a part of.
+fn sessions(databases: &[EngineDatabase], level: &str, count: usize) -> Vec<Connected> {
+    let host = |n: usize| &databases[n % databases.len()];
+    let mut sessions: Vec<Connected> = (0..count).map(|n| connect(host(n))).collect();
+    for session in &mut sessions {
+        ask(session, &format!("set default_transaction_isolation = '{level}'; set lock_timeout = '10s'"));
+    }
+    ask(&mut sessions[0], "drop table if exists t cascade; create table t (id int primary key, v int)");
+    ask(&mut sessions[0], "create index on t (v)");
+    ask(&mut sessions[0], "insert into t select g, 10 from generate_series(1, 200) g");
+    sessions
+}
+
+/// Runs a statement that has to wait until `free` has been done, and what it answers then.
+fn behind(waiter: &mut Connected, sql: &str, free: impl FnOnce()) -> Result<String, String> {
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut printed = Printed::default();
+            let ran = waiter.simple(sql, &mut printed);
+            (Instant::now(), ran.map(|()| printed.lines.join(" ")).map_err(|error| error.state.to_string()))
+        });
+        thread::sleep(Duration::from_millis(60));
+        assert!(!waiting.is_finished(), "{sql} waits");
+        let freed = Instant::now();
+        free();
+        let (at, answer) = waiting.join().expect("it answers");
+        assert!(at >= freed, "{sql} has waited");
+        answer
+    })
+}
+
+#[test]
+fn who_reads_waits_for_nobody() {
+    with_logs(2, 3, |databases| {
+        for level in LEVELS {
+            let mut all = sessions(databases, level, 3);
+            let [writer, own, other] = &mut all[..] else { unreachable!("three") };
+            ask(writer, "begin; update t set v = 11 where id <= 100; delete from t where id = 200");
+            ask(writer, "insert into t values (201, 12)");
+            for reader in [own, other] {
+                ask(reader, "begin");
+                assert_eq!(ask(reader, "select count(*), sum(v) from t"), "200|2000", "{level}");
+                assert_eq!(ask(reader, "select v from t where id = 5"), "10", "{level}");
+                assert_eq!(ask(reader, "select v from t where id = 201"), "", "{level}");
+                assert_eq!(ask(reader, "select count(*) from t where v > 10"), "0", "{level}");
+                // What was read in passing is free again, and what the transaction has changed is not.
+                ask(reader, "update t set v = v + 1 where id = 150");
+                assert_eq!(ask(reader, "select sum(v) from t where id between 149 and 151"), "31", "{level}");
+                assert_eq!(ask(writer, "savepoint a; update t set v = v where id = 149; rollback to a"), "");
+                ask(reader, "update t set v = v - 1 where id = 150");
+                ask(reader, "commit");
+                assert_eq!(ask(reader, "select v from t where id = 200"), "10", "{level}");
+                assert_eq!(ask(reader, "select sum(v) from t where id < 10"), "90", "{level}");
+            }
+            ask(writer, "commit");
+        }
+    });
+}
+
+#[test]
+fn a_statement_sees_what_has_committed_and_the_transactions_own_changes() {
+    with_logs(2, 3, |databases| {
+        for level in LEVELS {
+            let committed = level == LEVELS[0];
+            let mut all = sessions(databases, level, 2);
+            let [writer, reader] = &mut all[..] else { unreachable!("two") };
+            ask(reader, "begin; update t set v = v + 1 where id % 2 = 0; delete from t where id = 1");
+            ask(reader, "insert into t values (0, 7), (300, 8)");
+            assert_eq!(ask(reader, "select count(*), sum(v) from t"), "201|2105", "{level}");
+            ask(writer, "update t set v = 0 where id = 3; insert into t values (301, 5)");
+            ask(writer, "delete from t where id = 5");
+            let seen = if committed { "201|2090" } else { "201|2105" };
+            assert_eq!(ask(reader, "select count(*), sum(v) from t"), seen, "{level}");
+            let first = if committed { "0|7 2|11 3|0" } else { "0|7 2|11 3|10" };
+            assert_eq!(ask(reader, "select id, v from t order by id limit 3"), first, "{level}");
+            assert_eq!(ask(reader, "select id from t where v in (7, 8) order by id desc"), "300 0");
+            assert_eq!(ask(reader, "select v from t where id = 1"), "", "{level}");
+            ask(reader, "savepoint a; update t set v = 100 where id in (0, 2); rollback to a");
+            assert_eq!(ask(reader, "select v from t where id in (0, 2) order by id"), "7 11", "{level}");
+            ask(reader, "commit");
+            assert_eq!(ask(reader, "select count(*), sum(v) from t"), "201|2090", "{level}");
+        }
+    });
+}
+
+#[test]
+fn parts_of_a_statement_see_what_was_there_when_it_began() {
+    with_logs(2, 3, |databases| {
+        for level in LEVELS {
+            let mut all = sessions(databases, level, 2);
+            let [one, other] = &mut all[..] else { unreachable!("two") };
+            ask(one, "begin; update t set v = 20 where id = 1");
+            // It has found row 1 by a value that the row has no more when it goes.
+            let sql = "with gone as (delete from t where id = 1 and v in (10, 20) returning v) \
+                       select (select v from gone), count(*) from t where v = 10 and id < 3";
+            let (sum, seen) = (behind(other, sql, || _ = ask(one, "commit")), ["20|2", "20|1"]);
+            let sum = sum.expect("by itself it is run again");
+            assert!(seen.contains(&&*sum), "{level}: {sum}");
+            assert_eq!(ask(one, "select count(*) from t"), "199");
+        }
+    });
+}
+
+#[test]
+fn who_changes_a_row_waits_for_who_has_it_and_looks_again() {
+    with_logs(2, 3, |databases| {
+        let mut all = sessions(databases, "read committed", 3);
+        let (first, others) = all.split_first_mut().expect("three");
+        for waiter in others {
+            ask(
+                first,
+                "update t set v = 10 where id between 5 and 9; begin; update t set v = v + 5 where id = 7",
+            );
+            let add = "update t set v = v + 1 where id = 7 returning v";
+            assert_eq!(behind(waiter, add, || _ = ask(first, "commit")), Ok("16".into()));
+            ask(first, "begin; update t set v = 20 where id in (5, 6)");
+            // Found as they were, and looked at again: of the two one is left that is wanted.
+            let sql = "update t set v = v + 1 where v = 10 and id between 6 and 8 returning id, v";
+            assert_eq!(behind(waiter, sql, || _ = ask(first, "commit")), Ok("8|11".into()));
+            ask(first, "begin; update t set v = 30 where id = 5");
+            let taken = behind(waiter, "begin; select v from t where v >= 20 and id < 6 for update", || {
+                ask(first, "rollback");
+            });
+            assert_eq!(taken, Ok("20".into()));
+            ask(waiter, "commit");
+            ask(first, "begin; delete from t where id = 9");
+            assert_eq!(
+                behind(waiter, "delete from t where id = 9 returning id", || _ = ask(first, "commit")),
+                Ok("".into())
+            );
+            ask(first, "insert into t values (9, 10)");
+            ask(first, "begin; insert into t values (1000, 1)");
+            let put =
+                "insert into t values (1000, 2) on conflict (id) do update set v = t.v + 10 returning v";
+            assert_eq!(behind(waiter, put, || _ = ask(first, "commit")), Ok("11".into()));
+            ask(first, "begin; delete from t where id = 1000");
+            assert_eq!(
+                behind(waiter, "insert into t values (1000, 3)", || _ = ask(first, "rollback")),
+                Err("23505".into())
+            );
+            ask(first, "delete from t where id = 1000");
+        }
+    });
+}
+
+#[test]
+fn in_repeatable_read_the_first_who_changes_a_row_wins() {
+    with_logs(2, 3, |databases| {
+        let mut all = sessions(databases, "repeatable read", 3);
+        let (first, others) = all.split_first_mut().expect("three");
+        for waiter in others {
+            ask(first, "update t set v = 10 where id < 10");
+            ask(waiter, "begin; select 1 from t where id = 1");
+            ask(first, "begin; update t set v = 11 where id = 7");
+            let late = behind(waiter, "update t set v = v + 1 where id = 7", || _ = ask(first, "commit"));
+            assert_eq!(late, Err("40001".into()));
+            ask(waiter, "rollback; begin; select 1 from t where id = 1; savepoint a");
+            ask(first, "update t set v = 12 where id = 8");
+            let newer = "40001 could not serialize access due to concurrent update";
+            assert_eq!(error_of(waiter, "update t set v = 0 where v < 20 and id = 8"), newer);
+            ask(waiter, "rollback to a");
+            assert_eq!(ask(waiter, "select v from t where id = 8"), "10");
+            // What nobody else has changed, and what is its own, may be.
+            ask(waiter, "update t set v = v + 1 where id in (3, 4); update t set v = v + 1 where id = 3");
+            ask(waiter, "insert into t values (500, 1); update t set v = 2 where id = 500");
+            ask(first, "begin; delete from t where id = 6");
+            let gone = behind(waiter, "delete from t where id = 6", || _ = ask(first, "commit"));
+            assert_eq!(gone, Err("40001".into()));
+            ask(waiter, "rollback to a; update t set v = 100 where id = 3; commit");
+            assert_eq!(ask(first, "select id, v from t where id in (3, 6, 500) order by id"), "3|100");
+            ask(first, "insert into t values (6, 10)");
+            // By itself a statement that came too late is run again.
+            ask(first, "begin; update t set v = v + 1 where id = 2");
+            let again = behind(waiter, "update t set v = v + 1 where id = 2 returning v", || {
+                _ = ask(first, "commit")
+            });
+            assert_eq!(again, Ok("12".into()));
+        }
+    });
+}
+
+#[test]
+fn a_wait_ends_by_time_by_nowait_and_by_a_cancel() {
+    with_logs(2, 3, |databases| {
+        for level in LEVELS {
+            let mut all = sessions(databases, level, 3);
+            let (first, others) = all.split_first_mut().expect("three");
+            for waiter in others {
+                ask(first, "begin; update t set v = v + 5 where id = 7");
+                ask(waiter, "begin; update t set v = 9 where id = 1; savepoint a; set lock_timeout = 50");
+                let timeout = "55P03 canceling statement due to lock timeout";
+                assert_eq!(error_of(waiter, "update t set v = 9 where id = 7"), timeout, "{level}");
+                ask(waiter, "rollback to a");
+                let nowait = "55P03 could not obtain lock on row in relation \"t\"";
+                assert_eq!(error_of(waiter, "select * from t where id = 7 for update nowait"), nowait);
+                ask(waiter, "rollback to a");
+                let skipped =
+                    "select count(*) from (select 1 from t where id in (6, 7) for update skip locked) s";
+                assert_eq!(ask(waiter, skipped), "1", "{level}");
+                ask(waiter, "commit");
+                assert_eq!(
+                    ask(first, "select v from t where id = 1"),
+                    if level == LEVELS[0] { "9" } else { "10" }
+                );
+                ask(first, "rollback; update t set v = 10 where id = 1");
+            }
+        }
+    });
+}
+
+#[test]
+fn transactions_of_a_host_that_wait_for_each_other_are_told() {
+    with_logs(2, 3, |databases| {
+        let mut all = sessions(&databases[..1], "read committed", 2);
+        let [one, two] = &mut all[..] else { unreachable!("two") };
+        ask(one, "begin; update t set v = 1 where id = 1");
+        ask(two, "begin; update t set v = 2 where id = 2");
+        let told: Vec<String> = thread::scope(|scope| {
+            let players = [(one, 2), (two, 1)];
+            let waiting = players.map(|(session, id)| {
+                scope.spawn(move || {
+                    let sql = format!("update t set v = 7 where id = {id}");
+                    let ran = session.simple(&sql, &mut Printed::default());
+                    let told = ran.err().map_or(String::new(), |error| error.state.to_string());
+                    ask(session, if told.is_empty() { "commit" } else { "rollback" });
+                    told
+                })
+            });
+            waiting.into_iter().map(|one| one.join().expect("it answers")).collect()
+        });
+        assert_eq!(told.concat(), "40P01", "one of them");
+        let sum: i64 = ask(&mut all[0], "select sum(v) from t where id <= 2").parse().expect("a number");
+        assert!(sum == 8 || sum == 9, "{sum}");
+    });
+}
+
+#[test]
+fn transactions_of_several_hosts_that_wait_for_each_other_are_told() {
+    with_logs(3, 3, |databases| {
+        let mut all = sessions(databases, "read committed", 3);
+        all.iter_mut().for_each(|session| _ = ask(session, "set deadlock_timeout = 100"));
+        // Entries of an index that lie next to each other are in each other's way, too.
+        ask(&mut all[0], "drop index t_v_idx");
+        for count in [2, 3] {
+            let players = &mut all[..count];
+            for (session, id) in players.iter_mut().zip(1..) {
+                ask(session, &format!("begin; update t set v = {id} where id = {id}"));
+            }
+            let mut ends: Vec<String> = thread::scope(|scope| {
+                let waiting: Vec<_> = players
+                    .iter_mut()
+                    .enumerate()
+                    .map(|(n, session)| {
+                        scope.spawn(move || {
+                            let next = (n + 1) % count + 1;
+                            let sql = format!("update t set v = 100 where id = {next}");
+                            let ran = session.simple(&sql, &mut Printed::default());
+                            let told = ran.err().map_or(String::new(), |error| {
+                                println!("{n} of {count}: {error} {:?}", error.detail);
+                                error.state.to_string()
+                            });
+                            ask(session, if told.is_empty() { "commit" } else { "rollback" });
+                            told
+                        })
+                    })
+                    .collect();
+                waiting.into_iter().map(|one| one.join().expect("it answers")).collect()
+            });
+            ends.sort();
+            let told = ends.pop();
+            assert_eq!((told.as_deref(), ends.concat().as_str()), (Some("40P01"), ""), "{count}");
+        }
+        let left = "select count(*) from pg_locks where locktype = 'tuple'";
+        until("nobody waits any more", || ask(&mut all[0], left) == "0");
+    });
+}
+
+#[test]
+fn more_wait_for_a_row_than_there_are_numbers() {
+    with_logs(2, 3, |databases| {
+        let mut all = sessions(databases, "read committed", 91);
+        let (first, waiters) = all.split_first_mut().expect("91");
+        ask(first, "begin; update t set v = 0 where id = 1");
+        thread::scope(|scope| {
+            let waiting: Vec<_> = waiters
+                .iter_mut()
+                .map(|session| scope.spawn(|| ask(session, "update t set v = v + 1 where id = 1")))
+                .collect();
+            thread::sleep(Duration::from_millis(300));
+            assert!(waiting.iter().all(|one| !one.is_finished()));
+            // Whoever they wait for goes on.
+            assert_eq!(ask(first, "select count(*) from t where v < 5"), "1");
+            ask(first, "update t set v = 1 where id = 1; commit");
+            assert_eq!(ask(first, "select count(*) from t"), "200");
+        });
+        assert_eq!(ask(first, "select v from t where id = 1"), "91");
+    });
+}
+
+#[test]
+fn foreign_keys_hold_at_every_level() {
+    with_logs(2, 3, |databases| {
+        for level in LEVELS {
+            let mut all = sessions(databases, level, 3);
+            let (first, others) = all.split_first_mut().expect("three");
+            ask(first, "drop table if exists c; create table c (id int primary key, t int references t)");
+            for waiter in others {
+                ask(first, "begin; insert into c values (1, 7)");
+                let gone = behind(waiter, "delete from t where id = 7", || _ = ask(first, "commit"));
+                assert_eq!(gone, Err("23503".into()), "{level}");
+                ask(first, "delete from c; begin; delete from t where id = 7");
+                let put = behind(waiter, "insert into c values (1, 7)", || _ = ask(first, "commit"));
+                assert_eq!(put, Err("23503".into()), "{level}");
+                ask(first, "insert into t values (7, 10)");
+            }
+        }
+    });
+}
+
+#[test]
+fn transfers_of_all_hosts_lose_nothing() {
+    with_logs(2, 3, |databases| {
+        let mut all = sessions(databases, "read committed", 5);
+        let (reader, writers) = all.split_first_mut().expect("five");
+        thread::scope(|scope| {
+            let transfers: Vec<_> = writers
+                .iter_mut()
+                .zip(1u64..)
+                .map(|(session, seed)| {
+                    scope.spawn(move || {
+                        let mut state = seed;
+                        let mut random = |most: u64| {
+                            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                            (state >> 33) % most + 1
+                        };
+                        for _ in 0..100 {
+                            // In one order, so that nobody waits for who waits for it.
+                            let (one, two) = (random(20), random(20));
+                            let (low, high) = (one.min(two), one.max(two) + 1);
+                            let sum = ask(session, "begin; select sum(v) from t");
+                            assert_eq!(sum, "2000");
+                            ask(session, &format!("update t set v = v - 1 where id = {low}"));
+                            ask(session, &format!("update t set v = v + 1 where id = {high}"));
+                            assert_eq!(ask(session, "select sum(v) from t"), "2000");
+                            ask(session, "commit");
+                        }
+                    })
+                })
+                .collect();
+            while !transfers.iter().all(|one| one.is_finished()) {
+                assert_eq!(ask(reader, "select count(*), sum(v) from t"), "200|2000");
+            }
+        });
+        assert_eq!(ask(reader, "select count(*), sum(v) from t"), "200|2000");
+    });
+}
+
+#[test]
+fn where_no_logs_are_kept_all_transactions_are_serializable() {
+    with_pod(2, 3, |databases| {
+        let mut all = sessions(databases, "read committed", 2);
+        let [one, two] = &mut all[..] else { unreachable!("two") };
+        ask(one, "begin; select sum(v) from t");
+        assert_eq!(error_of(two, "update t set v = 1 where id = 1").split(' ').next(), Some("40001"));
+        ask(one, "commit");
+    });
+}
