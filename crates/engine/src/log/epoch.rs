@@ -201,7 +201,7 @@ impl LogClock {
                     self.wake_shippers(cx);
                 }
             }
-            (true, no @ Keeping::No(_)) => self.begin_keeping(cx, no, word),
+            (true, no @ Keeping::No(_)) => self.begin_keeping(cx, no),
             (true, begins @ Keeping::From(first)) => {
                 // Who commits without does so in an earlier epoch: when those are over on all hosts, nobody
                 // does.
@@ -217,10 +217,11 @@ impl LogClock {
     }
 
     /// Says from when on they are kept, if they are: `from` was loaded before.
-    fn begin_keeping<F: Fabric>(&self, cx: &Cx<F>, from: Keeping, word: u64) {
-        debug_assert!(word & KEEPS != 0, "they were kept, before that or again");
-        // That word may be of a time when they were kept before: some have committed without since.
-        let word = if cx.sabotaged("moments.look-at-the-epoch-again") { word } else { cx.load(self.word) };
+    fn begin_keeping<F: Fabric>(&self, cx: &Cx<F>, from: Keeping) {
+        debug_assert!(matches!(from, Keeping::No(_)), "they are not kept yet");
+        // A word from before that may be of a time when they were kept before: some have committed without
+        // since.
+        let word = cx.load(self.word);
         if word & KEEPS == 0 {
             return;
         }
@@ -233,7 +234,7 @@ impl LogClock {
         let word = cx.load(self.word);
         match self.moments.keeping(cx) {
             // Who was about to begin has died.
-            no @ Keeping::No(_) if word & KEEPS != 0 => self.begin_keeping(cx, no, word),
+            no @ Keeping::No(_) if word & KEEPS != 0 => self.begin_keeping(cx, no),
             is @ (Keeping::From(moment) | Keeping::Since(moment)) => {
                 self.moments.set_keeping(cx, is, Keeping::Ends(moment));
             }

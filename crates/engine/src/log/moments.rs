@@ -43,7 +43,6 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "moments.end-the-moment",
     "moments.tell-before-taking",
     "moments.tell-what-goes",
-    "moments.look-at-the-epoch-again",
 ];
 
 /// What a host tells that reads no snapshot; and since when old versions are kept if they are not.

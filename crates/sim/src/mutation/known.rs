@@ -103,7 +103,6 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("reading.read-again", "survival-policies"),
     ("row.forget-valid-bits", "survival-churn"),
     ("moments.tell-what-goes", "snapshots-moving"),
-    ("moments.look-at-the-epoch-again", "statements-moving"),
     ("fence at crates/engine/src/row/commit.rs", "snapshots"),
     ("write_back at crates/engine/src/row/commit.rs", "snapshots"),
     ("scrub.compare", "damaged-rows"),
@@ -140,7 +139,6 @@ pub(super) fn presses(scenario: &Scenario, name: &str) -> bool {
 const BEGINS: &[(&str, u64)] = &[
     ("row.forget-valid-bits", 1500),
     ("moments.tell-what-goes", 140),
-    ("moments.look-at-the-epoch-again", 1030),
     ("fence at crates/engine/src/row/commit.rs", 400),
     ("write_back at crates/engine/src/row/commit.rs", 400),
     ("takeover.entangled-together", 1300),
