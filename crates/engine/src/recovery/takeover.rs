@@ -36,14 +36,15 @@ pub fn load_replicas<F: Fabric>(
     directories: &[Directory],
     identity: &Identity,
 ) -> Result<u64, RecoveryError> {
-    // No record changes such a table: logs are not read.
-    let plan = anew(&mut || _ = host.attend(cx), |_| Plan::of_begun(cx, directories, identity))?;
-    if plan.image_of(REPLICAS).is_none() {
-        return Ok(0);
-    }
-    let partitions = host.partition_count();
-    let sources = Sources { plan: &plan, directories, catalog: host.catalog(), partitions };
-    let stored = sources.open(cx, REPLICAS, host.id(), Changes::default())?;
+    let (catalog, partitions) = (host.catalog(), host.partition_count());
+    // No record changes such a table: logs are not read. Whose image it is may take the next checkpoint.
+    let open = |_: &mut _| {
+        let plan = Plan::of_begun(cx, directories, identity)?;
+        let sources = Sources { plan: &plan, directories, catalog, partitions };
+        let is_there = plan.image_of(REPLICAS).is_some();
+        is_there.then(|| sources.open(cx, REPLICAS, host.id(), Changes::default())).transpose()
+    };
+    let Some(stored) = anew(&mut || _ = host.attend(cx), open)? else { return Ok(0) };
     load_replicated(cx, host, &stored, || _ = host.attend(cx))
 }
 
