@@ -103,8 +103,8 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("reading.read-again", "survival-policies"),
     ("row.forget-valid-bits", "survival-churn"),
     ("moments.tell-what-goes", "snapshots-moving"),
-    ("fence at crates/engine/src/row/commit.rs", "snapshots"),
-    ("write_back at crates/engine/src/row/commit.rs", "snapshots"),
+    ("fence at crates/engine/src/row/commit.rs", "snapshots-few"),
+    ("write_back at crates/engine/src/row/commit.rs", "snapshots-few"),
     ("scrub.compare", "damaged-rows"),
     ("shm.above-last-row", "shm-reuse"),
     ("shm.all-dead-before-removal", "shm-absent"),
@@ -139,8 +139,7 @@ pub(super) fn presses(scenario: &Scenario, name: &str) -> bool {
 const BEGINS: &[(&str, u64)] = &[
     ("row.forget-valid-bits", 1500),
     ("moments.tell-what-goes", 140),
-    ("fence at crates/engine/src/row/commit.rs", 400),
-    ("write_back at crates/engine/src/row/commit.rs", 400),
+    ("fence at crates/engine/src/row/commit.rs", 200),
     ("takeover.entangled-together", 1300),
     ("takeover.rebuild-after-death", 150),
 ];
