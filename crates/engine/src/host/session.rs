@@ -117,18 +117,22 @@ impl<'h, F: Fabric, M: Method> HostSession<'h, F, M> {
     ///
     /// # Panics
     /// The same.
-    pub fn begin_snapshot_while(&mut self, mut goes_on: impl FnMut() -> bool) -> Result<(), TxnError> {
+    pub fn begin_snapshot_while(&mut self, goes_on: impl FnMut() -> bool) -> Result<(), TxnError> {
         assert!(!self.course.open, "a session runs one transaction at a time");
-        let (cx, host) = (self.txn.cx(), self.txn.host);
-        host.serve(cx);
-        let mail = self.txn.running.seat.mail;
-        let moment = host.open_snapshot(cx, || {
+        self.txn.host.serve(self.txn.cx());
+        let moment = self.open_moment(goes_on)?;
+        self.read_as_of(moment);
+        Ok(())
+    }
+
+    /// Opens a snapshot, and serves other hosts while it waits.
+    pub(super) fn open_moment(&self, mut goes_on: impl FnMut() -> bool) -> Result<u64, TxnError> {
+        let (cx, mail) = (self.txn.cx(), self.txn.running.seat.mail);
+        self.txn.host.open_snapshot(cx, || {
             mail.serve_waiting(cx);
             cx.pause();
             goes_on()
-        })?;
-        self.read_as_of(moment);
-        Ok(())
+        })
     }
 
     /// As [`HostSession::begin_snapshot`], as of the moment that an open transaction of `host` reads as of
@@ -255,10 +259,14 @@ impl<'h, F: Fabric, M: Method> HostSession<'h, F, M> {
     /// How long this transaction and the next ones wait for locks; `None`: as the host's others do.
     pub fn set_wait(&mut self, wait: Option<&'static (dyn WaitPolicy + Sync)>) {
         let state = &mut self.txn.running.state;
-        (state.wait, state.own_wait) = (wait.unwrap_or(self.txn.host.wait), None);
+        state.wait = wait.unwrap_or(self.txn.host.wait);
+        if wait.is_none() {
+            state.own_wait = None;
+        }
     }
 
-    /// As [`HostSession::set_wait`], by a policy that knows who waits.
+    /// As [`HostSession::set_wait`], by a policy that knows who waits, whatever else is set, up to
+    /// `set_wait(None)`.
     pub fn set_own_wait(&mut self, wait: Arc<dyn WaitPolicy + Send + Sync>) {
         self.txn.running.state.own_wait = Some(wait);
     }

@@ -55,16 +55,11 @@ impl<F: Fabric, M: Method> HostSession<'_, F, M> {
     ///
     /// # Panics
     /// If a statement has begun, or the transaction reads a snapshot.
-    pub fn begin_statement_while(&mut self, mut goes_on: impl FnMut() -> bool) -> Result<(), TxnError> {
-        let (cx, host) = (self.txn.cx(), self.txn.host);
+    pub fn begin_statement_while(&mut self, goes_on: impl FnMut() -> bool) -> Result<(), TxnError> {
         assert!(self.opened().running.state.as_of.is_none(), "it reads a snapshot");
         assert!(self.txn.running.state.statement.is_none(), "one statement at a time");
-        let mail = self.txn.running.seat.mail;
-        let moment = host.open_snapshot(cx, || {
-            mail.serve_waiting(cx);
-            cx.pause();
-            goes_on()
-        })?;
+        let moment = self.open_moment(goes_on)?;
+        let (cx, host) = (self.txn.cx(), self.txn.host);
         let state = &mut self.txn.running.state;
         debug_assert!(!state.reads_statement && !state.core.is_apart(), "what is read is locked at first");
         state.statement = Some(moment);
@@ -158,11 +153,12 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
         key: &Key,
         see: &mut dyn FnMut(&[u8]),
     ) -> Result<Option<bool>, TxnError> {
-        let mut once = |_: &Key, row: Row<'_>| {
-            see(row.bytes());
-            ControlFlow::Break(())
-        };
-        self.if_free(table, key, View::Glance, &mut Visitor::Read(&mut once))
+        self.see_if_free(table, key, View::Glance, see)
+    }
+
+    /// Whether its row with this key is another for this transaction than for the rest of the pod.
+    pub fn changes_row(&mut self, table: TableId, key: &Key) -> bool {
+        !self.running.state.core.work.changed_keys(table, &KeyRange::point(*key), 1).0.is_empty()
     }
 
     /// Goes on after a conflict. What a step that met one had locked by then stays locked, and of what it
@@ -180,7 +176,7 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
         view: View,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
-        let changed = !self.changed_within(at, &KeyRange::point(*key), 1).is_empty();
+        let changed = !self.changed_within(at, &KeyRange::point(*key)).0.is_empty();
         let view = if changed { View::Locked } else { view };
         self.running.state.core.set_apart(!changed);
         let (method, txn) = self.parts();
@@ -200,13 +196,8 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
         let Visitor::Read(visit) = visitor else { unreachable!("who changes rows locks them") };
         let mut rest = *range;
         loop {
-            let keys = self.changed_within(at, &rest, OWN_AT_ONCE);
-            let more = keys.len() == OWN_AT_ONCE;
-            let part = match keys.last() {
-                Some(last) if more => KeyRange { low: rest.low, high: last.next() },
-                _ => rest,
-            };
-            debug_assert!(keys.len() <= OWN_AT_ONCE, "{} keys", keys.len());
+            let (keys, next) = self.changed_within(at, &rest);
+            let part = KeyRange { low: rest.low, high: next.or(rest.high) };
             let mut own = self.own_rows(at, &keys)?.into_iter().peekable();
             let mut merged = |key: &Key, row: Row<'_>| {
                 while let Some((mine, bytes)) = own.next_if(|(mine, _)| mine <= key) {
@@ -229,24 +220,20 @@ impl<F: Fabric, M: Method> Txn<'_, F, M> {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            match part.high.filter(|_| more) {
-                Some(low) if !rest.ends_before(&low) => rest.low = low,
-                _ => return Ok(ControlFlow::Continue(())),
-            }
+            let Some(low) = next else { return Ok(ControlFlow::Continue(())) };
+            debug_assert!(low >= rest.low && !rest.ends_before(&low), "it goes on behind what it has seen");
+            rest.low = low;
         }
     }
 
-    /// Keys of the rows of a range of one partition that this transaction has changed.
-    fn changed_within(&mut self, at: At<'_>, range: &KeyRange, most: usize) -> Vec<Key> {
-        if self.cx().sabotaged("statement.see-own-changes") {
-            return Vec::new();
+    /// The next keys of a range whose rows this transaction has changed, and where it goes on then
+    /// ([`Workspace::changed_keys`](crate::protocol::workspace::Workspace::changed_keys)).
+    fn changed_within(&mut self, at: At<'_>, range: &KeyRange) -> (Vec<Key>, Option<Key>) {
+        let work = &mut self.running.state.core.work;
+        if work.changes.is_empty() || self.running.seat.cx.sabotaged("statement.see-own-changes") {
+            return (Vec::new(), None);
         }
-        let state = &mut self.running.state;
-        if state.core.work.changes.is_empty() {
-            Vec::new()
-        } else {
-            state.core.work.changed_keys(at.table(), range, most)
-        }
+        work.changed_keys(at.table(), range, OWN_AT_ONCE)
     }
 
     /// These rows as this transaction has them; those of other partitions are left out.

@@ -148,11 +148,22 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
         key: &Key,
         see: &mut dyn FnMut(&[u8]),
     ) -> Result<Option<bool>, TxnError> {
+        self.see_if_free(table, key, View::Free, see)
+    }
+
+    /// Shows the row with this key in this way to who reads; `None` instead of a conflict.
+    pub(super) fn see_if_free(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        view: View,
+        see: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<bool>, TxnError> {
         let mut once = |_: &Key, row: Row<'_>| {
             see(row.bytes());
             ControlFlow::Break(())
         };
-        self.if_free(table, key, View::Free, &mut Visitor::Read(&mut once))
+        self.if_free(table, key, view, &mut Visitor::Read(&mut once))
     }
 
     /// The moment as of which this transaction reads, if it reads a snapshot.
@@ -188,7 +199,7 @@ impl<'h, F: Fabric, M: Method> Txn<'h, F, M> {
     }
 
     /// `None` instead of a conflict with somebody who holds the row.
-    pub(super) fn if_free(
+    fn if_free(
         &mut self,
         table: TableId,
         key: &Key,

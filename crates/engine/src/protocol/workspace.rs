@@ -68,6 +68,9 @@ impl<P: Copy + Eq + Hash> Named for Change<P> {
 /// Bytes that the changes of a transaction may take where nobody says otherwise.
 pub const USUAL_TRANSACTION_BYTES: u64 = 4 << 30;
 
+/// So many rows that are held and not changed are looked at for each that is.
+const HELD_FOR_ONE: usize = 8;
+
 /// The changes of a transaction, and the bytes that they are made of.
 pub struct Workspace<P: Copy + Eq + Hash> {
     /// One for each row that is changed, by where that is.
@@ -100,7 +103,8 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
 
     /// Bytes that the changes take, about.
     pub fn bytes(&self) -> u64 {
-        (self.changes.bytes() + self.patches.bytes() + self.images.len()) as u64
+        let by_key = self.by_key.1 * size_of::<(TableId, Key, u32)>();
+        (self.changes.bytes() + by_key + self.patches.bytes() + self.images.len()) as u64
     }
 
     /// Bytes that are kept for the next changes, about.
@@ -118,24 +122,29 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
     }
 
     /// The next keys of a range, at most so many, whose rows are others for this transaction than for the
-    /// rest of the pod.
-    pub fn changed_keys(&mut self, table: TableId, range: &KeyRange, most: usize) -> Vec<Key> {
+    /// rest of the pod; and with which key the rest of the range begins, if it has not looked at all of it.
+    pub fn changed_keys(&mut self, table: TableId, range: &KeyRange, most: usize) -> (Vec<Key>, Option<Key>) {
         let (by_key, known) = &mut self.by_key;
         for (behind, change) in self.changes[*known..].iter().enumerate() {
             by_key.insert((change.table, change.key), (*known + behind) as u32);
         }
         *known = self.changes.len();
-        let differs = |at: u32| {
-            let change = &self.changes[at as usize];
-            change.is_new || change.deleted || change.image.is_some() || !change.patches.is_empty()
-        };
-        let keys = by_key
-            .range((table, range.low)..)
-            .map_while(|((of, key), at)| (*of == table && !range.ends_before(key)).then_some((*key, *at)));
-        let keys: Vec<Key> = keys.filter(|(_, at)| differs(*at)).map(|(key, _)| key).take(most).collect();
+        let mut keys = Vec::new();
+        let within = by_key.range((table, range.low)..);
+        let within = within.take_while(|((of, key), _)| *of == table && !range.ends_before(key));
+        for (looked, ((_, key), at)) in within.enumerate() {
+            // Rows that are held and not changed may be many.
+            if keys.len() == most || looked == HELD_FOR_ONE * most {
+                debug_assert!(keys.last().is_none_or(|last| last < key), "keys in their order: {keys:?}");
+                return (keys, Some(*key));
+            }
+            let change = &self.changes[*at as usize];
+            if change.is_new || change.deleted || change.image.is_some() || !change.patches.is_empty() {
+                keys.push(*key);
+            }
+        }
         debug_assert!(keys.iter().all(|key| range.contains(key)), "{keys:?} in {range:?}");
-        debug_assert!(keys.is_sorted(), "keys in their order: {keys:?}");
-        keys
+        (keys, None)
     }
 
     /// Shows a held row to the visitor, own changes included. `None`: the transaction has deleted it.
