@@ -179,7 +179,8 @@ fn where_no_logs_are_kept_there_are_no_snapshots() {
         assert_eq!(ask(&mut reader, "begin read only; select count(*), sum(v) from t"), "200|2000");
         assert_eq!(error_of(&mut writer, "begin; update t set v = 1").split(' ').next(), Some("40001"));
         ask(&mut writer, "rollback");
-        let export = "0A000 pg_export_snapshot() of a transaction that locks what it reads is not supported";
+        let export =
+            "0A000 pg_export_snapshot() of a transaction that does not read one snapshot is not supported";
         assert_eq!(error_of(&mut reader, "select pg_export_snapshot()"), export);
         ask(&mut reader, "rollback; begin read only");
         let refused = "0A000 SET TRANSACTION SNAPSHOT in a pod whose logs do not go on is not supported";

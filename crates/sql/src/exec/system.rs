@@ -489,8 +489,9 @@ impl System for SessionSystem<'_> {
         Ok(match source {
             "pg_notify" => notify::call(self.shared, arguments)?,
             "pg_export_snapshot" => Value::text(self.store.export_snapshot()?.ok_or_else(|| {
-                let hint = "Begin it with READ ONLY, and without LOCK TABLE.";
-                SqlError::unsupported("pg_export_snapshot() of a transaction that locks what it reads", hint)
+                let hint = "Begin it at REPEATABLE READ, with READ ONLY, and without LOCK TABLE.";
+                let what = "pg_export_snapshot() of a transaction that does not read one snapshot";
+                SqlError::unsupported(what, hint)
             })?),
             // Rows wait for as long as they have to.
             "pg_notification_queue_usage" => Value::Float8(0.0),

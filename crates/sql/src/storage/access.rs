@@ -142,6 +142,9 @@ pub trait Access {
         see: &mut dyn FnMut(&Key, &[u8]) -> ControlFlow<()>,
     ) -> Result<()>;
 
+    /// Whether the transaction itself has changed, made or removed the row with this key.
+    fn changes_row(&mut self, table: TableId, key: &Key) -> bool;
+
     /// Puts a new row; false if there is one with its key.
     fn insert(&mut self, table: TableId, row: &NewRow) -> Result<bool>;
 
@@ -162,6 +165,10 @@ macro_rules! passes_on {
     ($below:ident) => {
         fn set_reads(&mut self, reads: $crate::storage::access::Reads) {
             self.$below.set_reads(reads);
+        }
+
+        fn changes_row(&mut self, table: liger_engine::TableId, key: &liger_engine::Key) -> bool {
+            self.$below.changes_row(table, key)
         }
 
         fn places(&self) -> u16 {
@@ -326,6 +333,10 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
         see: &mut dyn FnMut(&Key, &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         Ok(self.txn.peek_range(table, range, see)?)
+    }
+
+    fn changes_row(&mut self, table: TableId, key: &Key) -> bool {
+        self.txn.changes_row(table, key)
     }
 
     fn insert(&mut self, table: TableId, row: &NewRow) -> Result<bool> {

@@ -311,7 +311,8 @@ impl Scan {
             match row {
                 Some(row) => return Ok(Some(row)),
                 // Somebody may be changing it, or have removed it since.
-                None if self.hold == Hold::Free || self.of_moment => {}
+                None if self.hold == Hold::Free => {}
+                None if self.of_moment && tx.changes_row(table.home.table, &key) => {}
                 None => {
                     let message = format!("an index of \"{}\" leads to a row that is not there", table.name);
                     return Err(SqlError::new(SqlState::INDEX_CORRUPTED, message));

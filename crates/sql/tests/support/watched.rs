@@ -31,6 +31,10 @@ impl Access for Watched<'_> {
         self.below.set_reads(reads);
     }
 
+    fn changes_row(&mut self, table: TableId, key: &Key) -> bool {
+        self.below.changes_row(table, key)
+    }
+
     fn places(&self) -> u16 {
         self.below.places()
     }

@@ -13,7 +13,7 @@ use crate::exec::advisory::Counts;
 use crate::exec::notify::Point;
 use crate::exec::session::LocalSession;
 use crate::exec::session::settings;
-use crate::exec::store::{Mark, Store};
+use crate::exec::store::{Level, Mark, Store};
 use crate::exec::{Exec, Waiting};
 use crate::missing;
 use crate::parse::ast::{Ident, Path, Transaction, TransactionMode};
@@ -319,6 +319,10 @@ impl<S: Store> LocalSession<S> {
         if !self.shared.variables.borrow().is_read_only() {
             let what = "SET TRANSACTION SNAPSHOT in a transaction that may write";
             return Err(SqlError::unsupported(what, "Begin it with READ ONLY."));
+        }
+        if self.shared.variables.borrow().level() == Level::Committed {
+            let what = "SET TRANSACTION SNAPSHOT at READ COMMITTED";
+            return Err(SqlError::unsupported(what, "Begin it at REPEATABLE READ or SERIALIZABLE."));
         }
         self.store.import_snapshot(name)
     }
