@@ -64,7 +64,8 @@ for _ in $(seq "$rounds"); do
         echo "$who pgbench-$script $clients $tps"
       done
       for workload in oltp_point_select oltp_read_only oltp_read_write oltp_update_index; do
-        tps=$(sysbench_at "$port" "$workload" --threads="$clients" --time="$seconds" run | sed -n 's/.*transactions:.*(\(.*\) per sec.*/\1/p')
+        tps=$(sysbench_at "$port" "$workload" --threads="$clients" --time="$seconds" run | sed -n 's/.*transactions:.*(\(.*\) per sec.*/\1/p') ||
+          tps='broken off' # by a conflict that it does not know
         echo "$who sysbench-$workload $clients $tps"
       done
       tps=$("$liger" bench tpcc-sql "127.0.0.1:$port" --warehouses 4 --loaded --no-check --connections "$clients" --seconds "$seconds" \

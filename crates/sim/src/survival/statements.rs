@@ -189,12 +189,17 @@ impl<M: Kept> Course<'_, '_, M> {
                 self.end_statement();
                 self.begin_statement()
             }
-            Err(TxnError::Conflict(_)) if self.pick.chance(30) => {
-                self.session.opened().forgive();
-                Ok(())
-            }
-            read => read,
+            read => self.forgives(read, 30),
         }
+    }
+
+    /// Goes on after a conflict so many times in a hundred.
+    fn forgives(&mut self, read: Result<(), TxnError>, percent: u64) -> Result<(), TxnError> {
+        if !matches!(read, Err(TxnError::Conflict(_))) || !self.pick.chance(percent) {
+            return read;
+        }
+        self.session.opened().forgive();
+        Ok(())
     }
 
     fn read_by_statement(&mut self) -> Result<(), TxnError> {
@@ -293,13 +298,7 @@ impl<M: Kept> Course<'_, '_, M> {
             }
         }
         self.session.end_passing(read.is_ok());
-        match read {
-            Err(TxnError::Conflict(_)) if self.pick.chance(70) => {
-                self.session.opened().forgive();
-                Ok(())
-            }
-            read => read,
-        }
+        self.forgives(read, 70)
     }
 
     fn read_in_passing(&mut self) -> Result<(), TxnError> {
