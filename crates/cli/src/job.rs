@@ -10,6 +10,7 @@ use liger_engine::row::Budget;
 use liger_engine::{Catalog, TableSchema};
 use liger_fabric::shadow::ShadowConfig;
 use liger_pod::plan::cells_per_word;
+use liger_sql::exec::IsolationLevel;
 use liger_sql::storage::classes::{Classes, Family};
 use liger_workload::benchmark::{Benchmark, Shareable, Verdict};
 use liger_workload::ledger::{self, Book};
@@ -118,6 +119,35 @@ pub enum Rebalance {
     Manual,
 }
 
+/// At which level SQL's transactions are that ask for none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    /// Each statement reads what had committed when it began; who changes rows waits for each other.
+    ReadCommitted,
+    /// The transaction reads what had committed when it began; who changes what others have changed since is
+    /// told so (40001).
+    RepeatableRead,
+    /// As if one transaction ran after the other; who would break that is told so (40001).
+    Serializable,
+}
+
+impl Isolation {
+    /// As the sessions know it.
+    pub fn level(self) -> IsolationLevel {
+        match self {
+            Isolation::ReadCommitted => IsolationLevel::ReadCommitted,
+            Isolation::RepeatableRead => IsolationLevel::RepeatableRead,
+            Isolation::Serializable => IsolationLevel::Serializable,
+        }
+    }
+
+    /// Of a pod that says nothing: it was made when there was no other.
+    fn of_old() -> Isolation {
+        Isolation::Serializable
+    }
+}
+
 /// When a transaction counts as committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -174,6 +204,9 @@ pub struct Sql {
     /// Which lengths rows can have.
     #[serde(default)]
     pub classes: Family,
+    /// At which level transactions are that ask for none.
+    #[serde(default = "Isolation::of_old")]
+    pub isolation: Isolation,
 }
 
 /// What a new pod is to hold.

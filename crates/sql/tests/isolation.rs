@@ -50,7 +50,8 @@ fn players<'scope>(
     let open = |n| -> Box<dyn liger_sql::session::Session + Send> {
         let mut session = connect(host(n));
         // Each step has to end: one that waits for a table is refused as one that conflicts is.
-        session.simple("set lock_timeout = 10", &mut Printed::default()).expect("a setting");
+        let settings = "set lock_timeout = 10; set default_transaction_isolation = 'serializable'";
+        session.simple(settings, &mut Printed::default()).expect("settings");
         session
     };
     Players::new(scope, (0..=sessions).map(open).collect())

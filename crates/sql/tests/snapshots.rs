@@ -17,7 +17,7 @@ fn two(databases: &[EngineDatabase]) -> [Connected; 2] {
     let mut sessions = [connect(&databases[0]), connect(&databases[1])];
     // Who has to wait is in the way of somebody.
     for session in &mut sessions {
-        ask(session, "set lock_timeout = 20");
+        ask(session, "set lock_timeout = 20; set default_transaction_isolation = 'serializable'");
     }
     ask(&mut sessions[0], "create table t (id int primary key, v int)");
     ask(&mut sessions[0], "insert into t select g, 10 from generate_series(1, 200) g");
@@ -129,7 +129,7 @@ fn sessions_of_all_hosts_share_a_snapshot() {
             let late = "25001 SET TRANSACTION SNAPSHOT must be called before any query";
             assert_eq!(error_of(other, &import), late);
             assert_eq!(error_of(other, sum).split(' ').next(), Some("25P02"));
-            ask(other, &format!("rollback; begin read only; {import}"));
+            ask(other, &format!("rollback; begin isolation level serializable, read only; {import}"));
         }
         // Whoever reads it goes on when the one that has exported it has ended, and nobody else gets it then.
         ask(&mut reader, "commit");
@@ -165,7 +165,7 @@ fn sessions_of_all_hosts_share_a_snapshot() {
         // The catalog is that of the snapshot.
         let name = ask(&mut reader, "begin read only; select pg_export_snapshot()");
         ask(&mut writer, "create table u (a int)");
-        ask(&mut others[0], "begin read only");
+        ask(&mut others[0], "begin isolation level serializable, read only");
         let changed = "55000 a table or another object has changed since the snapshot was taken";
         assert_eq!(error_of(&mut others[0], &format!("set transaction snapshot '{name}'")), changed);
     });

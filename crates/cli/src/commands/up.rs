@@ -25,7 +25,7 @@ use crate::engines::EngineArguments;
 use crate::failure::Failure;
 use crate::interrupt::{Left, register};
 use crate::job::{
-    Backend, Bench, Durable, Holds, Job, Rebalance, SQL_RING_BYTES, Sizes, Sql, default_cxl_bytes,
+    Backend, Bench, Durable, Holds, Isolation, Job, Rebalance, SQL_RING_BYTES, Sizes, Sql, default_cxl_bytes,
     default_hwcc_bytes, sync_bytes,
 };
 use crate::memory::{Outlived, check_room, hosts_of, usual_budget};
@@ -84,6 +84,9 @@ pub struct UpArguments {
     /// Divides TPC-C's customers, orders and items
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=1000))]
     scale_divisor: i32,
+    /// At which level SQL's transactions are that ask for none [default: serializable]
+    #[arg(long, value_enum)]
+    isolation: Option<Isolation>,
     #[command(flatten)]
     access: AccessArguments,
     #[command(flatten)]
@@ -175,6 +178,9 @@ pub struct RecoverArguments {
     /// partitions; for SQL. Its memory grows by what they need, unless --memory says otherwise
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=16))]
     max_hosts: Option<u8>,
+    /// At which level SQL's transactions are from now on that ask for none
+    #[arg(long, value_enum)]
+    isolation: Option<Isolation>,
 }
 
 /// Reads `500ms`, `2s` or `1.5s`.
@@ -301,6 +307,12 @@ pub fn new_memory(dir: &std::path::Path) -> String {
     folder.join(format!("liger-{}-{}", std::process::id(), now.as_nanos())).display().to_string()
 }
 
+fn no_levels() -> Failure {
+    let message = "--isolation is for pods with SQL: what runs on those of the ledger and of TPC-C is \
+                   serializable: leave it out";
+    Failure::Refused(message.to_owned())
+}
+
 /// Makes a pod and supervises it.
 pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
     let UpArguments { hosts: initial_hosts, tables, .. } = *arguments;
@@ -326,10 +338,12 @@ pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
             let port = arguments.port;
             return Err(Failure::Refused(format!("--port {port} leaves no ports for {hosts} hosts")));
         }
+        Tables::Ledger | Tables::Tpcc if arguments.isolation.is_some() => return Err(no_levels()),
         Tables::Sql => {
             arguments.telling.check(arguments.port, hosts)?;
             let partitions = u16::from(hosts) * SQL_PARTITIONS;
-            Holds::Sql(Sql { partitions, port: arguments.port, classes: Family::Fine })
+            let isolation = arguments.isolation.unwrap_or(Isolation::Serializable);
+            Holds::Sql(Sql { partitions, port: arguments.port, classes: Family::Fine, isolation })
         }
         Tables::Ledger => Holds::Ledger(arguments.ledger.book(hosts, workers, arguments.shape.seed)?),
         Tables::Tpcc => {
@@ -396,6 +410,10 @@ pub fn recover(arguments: &RecoverArguments) -> Result<ExitCode, Failure> {
         Some(sizes) => dir.resize(sizes)?,
         None if widens => {}
         None => dir.forget_resize()?,
+    }
+    if let Some(isolation) = arguments.isolation {
+        dir.file.job.sql.as_mut().ok_or_else(no_levels)?.isolation = isolation;
+        dir.save()?;
     }
     let dead = if arguments.hosts_are_gone { Dead::Vouched } else { Dead::Proven };
     let outlived = Outlived { discard: arguments.discard_memory, dead };

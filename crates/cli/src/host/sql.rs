@@ -144,7 +144,8 @@ impl SqlService {
         entered.map_err(|error| error.to_string())?;
         let number = host.id().0;
         let address = access.address(sql.port, number);
-        let host = Arc::new(SqlHost { slots: Slots::new(), catalog: Arc::new(catalog) });
+        let (slots, catalog, isolation) = (Slots::new(), Arc::new(catalog), sql.isolation.level());
+        let host = Arc::new(SqlHost { slots, catalog, isolation });
         let config = Config {
             addresses: vec![address],
             host: number,

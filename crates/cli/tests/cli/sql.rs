@@ -81,6 +81,43 @@ fn tables_outlive_hosts_and_pods() {
 }
 
 #[test]
+fn transactions_that_ask_for_no_level_have_that_of_the_pod() {
+    if Command::new("psql").arg("--version").output().is_err() {
+        println!("psql is not installed");
+        return;
+    }
+    let folder = Folder::new("levels");
+    let level = "select current_setting('default_transaction_isolation'), \
+                 current_setting('transaction_isolation'), reset_val, boot_val from pg_settings \
+                 where name = 'default_transaction_isolation'";
+    let (dir, port) = (folder.file("pod"), ports(1));
+    let up = Up::start(&format!("up {dir} --hosts 1 --port {port} --isolation read-committed"));
+    assert_eq!(at_last(port, level), "read committed|read committed|read committed|read committed");
+    up.end();
+    let up = Up::start(&format!("recover {dir} --isolation serializable"));
+    assert_eq!(at_last(port, level), "serializable|serializable|serializable|read committed");
+    at_last(port, "alter role postgres set default_transaction_isolation = 'repeatable read'");
+    assert_eq!(at_last(port, level), "repeatable read|repeatable read|repeatable read|read committed");
+    at_last(port, "alter role postgres reset all");
+    up.end();
+    // It is kept; and who made the pod before there were levels has what they had.
+    let description = format!("{dir}/pod.json");
+    let mut pod: Value = serde_json::from_slice(&bytes_of(&description)).expect("a pod");
+    let kept = pod["job"]["sql"].as_object_mut().and_then(|sql| sql.remove("isolation"));
+    assert_eq!(kept, Some("serializable".into()));
+    std::fs::write(&description, pod.to_string()).expect("a temporary file");
+    let up = Up::start(&format!("recover {dir}"));
+    assert_eq!(at_last(port, level), "serializable|serializable|serializable|read committed");
+    up.end();
+
+    let new = folder.file("ledger");
+    let parts = ["--isolation is for pods with SQL"];
+    refused(&mut liger(&format!("up {new} --tables ledger --isolation serializable")), &parts);
+    refused(&mut liger(&format!("up {new} --isolation chaos")), &["--isolation", "chaos"]);
+    assert!(!exists(&new), "nothing is made");
+}
+
+#[test]
 fn tpcc_through_sql_is_consistent() {
     let folder = Folder::new("tpcc-sql");
     let (dir, port) = (folder.file("pod"), ports(2));

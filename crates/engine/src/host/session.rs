@@ -265,10 +265,10 @@ impl<'h, F: Fabric, M: Method> HostSession<'h, F, M> {
         }
     }
 
-    /// As [`HostSession::set_wait`], by a policy that knows who waits, whatever else is set, up to
-    /// `set_wait(None)`.
-    pub fn set_own_wait(&mut self, wait: Arc<dyn WaitPolicy + Send + Sync>) {
-        self.txn.running.state.own_wait = Some(wait);
+    /// As [`HostSession::set_wait`], by a policy that knows who waits, and before what that says, up to
+    /// `set_wait(None)`; `None`: as that says.
+    pub fn set_own_wait(&mut self, wait: Option<Arc<dyn WaitPolicy + Send + Sync>>) {
+        self.txn.running.state.own_wait = wait;
     }
 
     /// Rests between two transactions: awake in the first spins of a wait, then really. If its worker is

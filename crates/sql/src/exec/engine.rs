@@ -29,7 +29,8 @@ use std::sync::Arc;
 
 use super::computed::Computing;
 use super::store::{
-    Cursor, Found, Inserted, Level, Mark, Purpose, Range, RowKey, Rows, SessionHost, Store, Tolerated,
+    Cursor, Found, Inserted, IsolationLevel, Mark, Purpose, Range, RowKey, Rows, SessionHost, Store,
+    Tolerated,
 };
 use crate::catalog::change::{Kept, Working};
 use crate::catalog::definition::touched;
@@ -63,6 +64,8 @@ pub struct SqlHost {
     pub slots: Arc<Slots>,
     /// The catalog.
     pub catalog: Arc<HostCatalog>,
+    /// At which level transactions are that ask for none.
+    pub isolation: IsolationLevel,
 }
 
 /// A savepoint's undo mark and catalog.
@@ -337,7 +340,8 @@ impl Rows for EngineStore {
     }
 
     fn locks_found(&self, table: &Arc<Table>, range: &Range, waits: bool) -> Result<bool> {
-        let is_point = self.level() == Level::Committed && self.point(&*self.rows(table.oid)?, range);
+        let is_point =
+            self.level() == IsolationLevel::ReadCommitted && self.point(&*self.rows(table.oid)?, range);
         Ok(EngineStore::locks_found(self, table.oid, is_point, waits))
     }
 

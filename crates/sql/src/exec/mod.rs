@@ -43,6 +43,7 @@ mod window;
 pub use engine::SqlHost;
 pub use pooled::EngineDatabase;
 pub use session::LocalSession;
+pub use store::IsolationLevel;
 pub use system::Surroundings;
 
 use std::cell::{Cell, OnceCell, RefCell};

@@ -116,14 +116,35 @@ pub enum Purpose {
 
 /// How a transaction is kept apart from others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Level {
+pub enum IsolationLevel {
     /// SERIALIZABLE.
-    #[default]
     Serializable,
     /// REPEATABLE READ.
-    Repeatable,
+    RepeatableRead,
     /// READ COMMITTED, and READ UNCOMMITTED.
-    Committed,
+    #[default]
+    ReadCommitted,
+}
+
+impl IsolationLevel {
+    /// As settings say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            IsolationLevel::Serializable => "serializable",
+            IsolationLevel::RepeatableRead => "repeatable read",
+            IsolationLevel::ReadCommitted => "read committed",
+        }
+    }
+
+    /// The level that a setting names.
+    pub(crate) fn named(name: &str) -> Option<IsolationLevel> {
+        match name {
+            "serializable" => Some(IsolationLevel::Serializable),
+            "repeatable read" => Some(IsolationLevel::RepeatableRead),
+            "read committed" | "read uncommitted" => Some(IsolationLevel::ReadCommitted),
+            _ => None,
+        }
+    }
 }
 
 /// A point of the transaction to return to.
@@ -255,9 +276,14 @@ pub trait SessionHost {
 /// Transactions that read what has committed when they begin, as of one moment (a snapshot): they lock
 /// nothing, and can change nothing but the session's own rows. A store that has none goes on as it is.
 pub trait Snapshots {
+    /// At which level transactions are that ask for none.
+    fn usual_isolation(&self) -> IsolationLevel {
+        IsolationLevel::default()
+    }
+
     /// At which level the transaction is kept apart from others.
-    fn isolation(&self) -> Level {
-        Level::Serializable
+    fn isolation(&self) -> IsolationLevel {
+        IsolationLevel::Serializable
     }
 
     /// Below SERIALIZABLE: what the statement reads from here on is as of now.

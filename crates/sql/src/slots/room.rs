@@ -304,12 +304,10 @@ impl<F: Fabric + Send> Room for Furnished<F> {
 
     fn set_wait(&mut self, wait: Option<Arc<dyn WaitPolicy + Send + Sync>>) -> Result<bool> {
         self.on_worker(|session| {
-            let Some(wait) = wait.filter(|_| session.host().has_snapshots(session.cx())) else {
-                session.set_wait(None);
-                return Ok(false);
-            };
+            let wait = wait.filter(|_| session.host().has_snapshots(session.cx()));
+            let has_snapshots = wait.is_some();
             session.set_own_wait(wait);
-            Ok(true)
+            Ok(has_snapshots)
         })
     }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use liger_sql::exec::{EngineDatabase, SqlHost};
+use liger_sql::exec::{EngineDatabase, IsolationLevel, SqlHost};
 use liger_sql::slots::Slots;
 
 use crate::client::Fixed;
@@ -28,7 +28,8 @@ pub fn with_hosts_of(joined: Vec<support::SqlHost>, workers: u8, body: impl FnOn
     std::thread::scope(|scope| {
         let mut all = Vec::new();
         for mut host in joined {
-            let sql = Arc::new(SqlHost { slots: Slots::new(), catalog: host.catalog.clone() });
+            let (slots, catalog) = (Slots::new(), host.catalog.clone());
+            let sql = Arc::new(SqlHost { slots, catalog, isolation: IsolationLevel::default() });
             all.push(sql.clone());
             scope.spawn(move || host.lend(&sql.slots, workers));
         }

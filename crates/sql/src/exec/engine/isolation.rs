@@ -22,7 +22,7 @@ use std::sync::Arc;
 use super::row_waits::{InVain, RowWaits};
 use super::{EngineStore, SqlHost};
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::store::{Found, Level, Purpose};
+use crate::exec::store::{Found, IsolationLevel, Purpose};
 use crate::session::Interrupt;
 use crate::slots::Slot;
 use crate::storage::access::{Reads, is_conflict};
@@ -31,7 +31,7 @@ use crate::types::Oid;
 
 /// What a session's transaction is isolated by.
 pub(super) struct Isolation {
-    level: Cell<Level>,
+    level: Cell<IsolationLevel>,
     /// A statement has begun in the engine.
     begun: Cell<bool>,
     /// The statement locks what it reads, and does not wait: it is all of its transaction, or gives it back.
@@ -45,13 +45,14 @@ pub(super) struct Isolation {
 impl Isolation {
     pub(super) fn new(host: Arc<SqlHost>, process_id: i32, interrupt: Arc<Interrupt>) -> Isolation {
         let waits = Arc::new(RowWaits::new(host, process_id, interrupt));
-        let (level, begun, locks) = (Cell::default(), Cell::new(false), Cell::new(false));
+        let level = Cell::new(IsolationLevel::Serializable);
+        let (begun, locks) = (Cell::new(false), Cell::new(false));
         Isolation { level, begun, locks, passing: RefCell::default(), in_vain: Cell::new(false), waits }
     }
 
     /// The transaction is over.
     pub(super) fn end(&self) {
-        self.level.set(Level::Serializable);
+        self.level.set(IsolationLevel::Serializable);
         self.begun.set(false);
         self.locks.set(false);
         self.passing.take();
@@ -65,16 +66,16 @@ impl Isolation {
 
     /// Whether statements have snapshots of their own, or the transaction has one.
     fn is_weak(&self) -> bool {
-        self.level.get() != Level::Serializable
+        self.level.get() != IsolationLevel::Serializable
     }
 }
 
 impl EngineStore {
     /// Before a statement, in a transaction that has begun: at which level it is.
-    pub(crate) fn set_level(&self, level: Level) -> Result<()> {
+    pub(crate) fn set_level(&self, level: IsolationLevel) -> Result<()> {
         let isolation = &self.isolation;
         isolation.in_vain.set(false);
-        if level != Level::Serializable {
+        if level != IsolationLevel::Serializable {
             isolation.waits.begin(self.holding.timeouts_us(), self.holding.clock_us());
         }
         if level == isolation.level.get() || isolation.begun.get() || self.as_of_one.get() {
@@ -82,9 +83,9 @@ impl EngineStore {
         }
         let slot = self.slot.borrow();
         let slot = slot.as_ref().expect("it has begun");
-        let own = (level != Level::Serializable).then(|| isolation.waits.clone() as _);
+        let own = (level != IsolationLevel::Serializable).then(|| isolation.waits.clone() as _);
         let has_snapshots = slot.set_wait(own)?;
-        isolation.level.set(if has_snapshots { level } else { Level::Serializable });
+        isolation.level.set(if has_snapshots { level } else { IsolationLevel::Serializable });
         Ok(())
     }
 
@@ -98,7 +99,7 @@ impl EngineStore {
             }
             self.holding.uses_only(used);
         }
-        if isolation.level.get() != Level::Committed || !isolation.begun.replace(false) {
+        if isolation.level.get() != IsolationLevel::ReadCommitted || !isolation.begun.replace(false) {
             return;
         }
         if let Some(slot) = &*self.slot.borrow() {
@@ -116,7 +117,7 @@ impl EngineStore {
         }
         let slot = self.slot.borrow();
         let Some(slot) = slot.as_ref() else { return Ok(()) };
-        let first = isolation.level.get() == Level::Repeatable;
+        let first = isolation.level.get() == IsolationLevel::RepeatableRead;
         let begun = slot.begin_statement(first, &mut || self.holding.interrupt.check());
         if begun.inspect_err(|error| self.broken.set(self.broken.get() || is_conflict(error)))? {
             isolation.begun.set(true);
@@ -131,7 +132,7 @@ impl EngineStore {
     /// transaction; and if it meets somebody it is run again without. False if it cannot.
     pub(super) fn read_with_locks(&self, is_alone: bool) -> Result<bool> {
         let isolation = &self.isolation;
-        let committed = isolation.level.get() == Level::Committed;
+        let committed = isolation.level.get() == IsolationLevel::ReadCommitted;
         if isolation.begun.get() || !isolation.is_weak() || !is_alone && !committed || self.as_of_one.get() {
             return Ok(false);
         }
@@ -154,7 +155,7 @@ impl EngineStore {
         self.isolation.in_vain.get()
     }
 
-    pub(super) fn level(&self) -> Level {
+    pub(super) fn level(&self) -> IsolationLevel {
         self.isolation.level.get()
     }
 
@@ -165,7 +166,7 @@ impl EngineStore {
         if as_ever || is_private(table) || isolation.locks.get() {
             return Ok(Reads::Locked);
         }
-        if is_point && !isolation.begun.get() && isolation.level.get() == Level::Committed {
+        if is_point && !isolation.begun.get() && isolation.level.get() == IsolationLevel::ReadCommitted {
             return Ok(Reads::Glance);
         }
         self.begin_reading().map(|()| Reads::Statement)
@@ -177,9 +178,9 @@ impl EngineStore {
             return false;
         }
         match self.isolation.level.get() {
-            Level::Serializable => false,
-            Level::Repeatable => true,
-            Level::Committed => !is_point || !waits,
+            IsolationLevel::Serializable => false,
+            IsolationLevel::RepeatableRead => true,
+            IsolationLevel::ReadCommitted => !is_point || !waits,
         }
     }
 
@@ -191,7 +192,7 @@ impl EngineStore {
         let locked = self.step(|tx, _, _| rows.lock(tx, &row.key));
         waiting.be_impatient(false);
         let locked = locked?;
-        if locked.is_none() && self.isolation.level.get() == Level::Repeatable {
+        if locked.is_none() && self.isolation.level.get() == IsolationLevel::RepeatableRead {
             let message = "could not serialize access due to concurrent delete";
             return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
         }

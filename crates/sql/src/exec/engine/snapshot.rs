@@ -8,12 +8,16 @@
 
 use super::EngineStore;
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::store::{Level, Snapshots};
+use crate::exec::store::{IsolationLevel, Snapshots};
 use crate::slots::{Bell, Exported};
 use crate::storage::notices::{self, Notice};
 
 impl Snapshots for EngineStore {
-    fn isolation(&self) -> Level {
+    fn usual_isolation(&self) -> IsolationLevel {
+        self.host.isolation
+    }
+
+    fn isolation(&self) -> IsolationLevel {
         self.level()
     }
 

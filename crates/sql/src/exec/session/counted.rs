@@ -45,6 +45,7 @@ impl<S: Store> LocalSession<S> {
 /// Puts the settings of the role and of the client into a new session.
 pub(super) fn begin(store: &dyn Store, shared: &Shared, start: &SessionStart) -> Result<()> {
     let mut variables = Variables::new(&start.user, &start.encoding);
+    variables.force("default_transaction_isolation", store.usual_isolation().name());
     variables.force("max_connections", &start.server.connections_max().to_string());
     let own = store.role(&start.user).and_then(|oid| store.object(oid));
     if let Some(Object::Role(role)) = own.as_deref() {

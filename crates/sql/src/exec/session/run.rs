@@ -7,7 +7,7 @@ use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::exec::measure::Meter;
 use crate::exec::session::LocalSession;
 use crate::exec::spill::{Space, TupleStore};
-use crate::exec::store::{Level, Store};
+use crate::exec::store::{IsolationLevel, Store};
 use crate::exec::{Emit, Env, Exec, Row};
 use crate::func::CastContext;
 use crate::missing;
@@ -191,7 +191,7 @@ impl<S: Store> LocalSession<S> {
             Statement::Lock { .. } | Statement::Transaction(_) | Statement::SetSnapshot(_)
         );
         let reads = !asks_nothing && self.shared.variables.borrow().is_read_only();
-        let anew = self.store.isolation() == Level::Committed;
+        let anew = self.store.isolation() == IsolationLevel::ReadCommitted;
         if reads && !anew { self.store.read_snapshot() } else { Ok(()) }
     }
 
@@ -208,7 +208,7 @@ impl<S: Store> LocalSession<S> {
         if is_alone && (plan.reads_much || plan.only_reads && self.is_again) {
             return self.store.read_snapshot().map(|()| false);
         }
-        if self.store.isolation() == Level::Committed && !plan.reads_several {
+        if self.store.isolation() == IsolationLevel::ReadCommitted && !plan.reads_several {
             return Ok(false);
         }
         let may = plan.only_reads && !plan.reads_much && !self.is_again && (is_alone || keeps);

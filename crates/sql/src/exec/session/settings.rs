@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::encoding::{self, ClientEncoding};
 use crate::error::{Result, Severity, SqlError, SqlState};
-use crate::exec::store::Level;
+use crate::exec::store::IsolationLevel;
 use crate::session::Timeouts;
 use crate::temporary::KILOBYTE;
 use crate::types::context::Settings;
@@ -391,12 +391,9 @@ impl Variables {
     }
 
     /// At which level the transaction is kept apart from others.
-    pub(crate) fn level(&self) -> Level {
-        match value_in(&self.values, "transaction_isolation") {
-            Some("read committed" | "read uncommitted") => Level::Committed,
-            Some("repeatable read") => Level::Repeatable,
-            _ => Level::Serializable,
-        }
+    pub(crate) fn level(&self) -> IsolationLevel {
+        let named = value_in(&self.values, "transaction_isolation").and_then(IsolationLevel::named);
+        named.expect("only levels are set")
     }
 
     /// Whether the transaction may only read.

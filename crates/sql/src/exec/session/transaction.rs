@@ -13,7 +13,7 @@ use crate::exec::advisory::Counts;
 use crate::exec::notify::Point;
 use crate::exec::session::LocalSession;
 use crate::exec::session::settings;
-use crate::exec::store::{Level, Mark, Store};
+use crate::exec::store::{IsolationLevel, Mark, Store};
 use crate::exec::{Exec, Waiting};
 use crate::missing;
 use crate::parse::ast::{Ident, Path, Transaction, TransactionMode};
@@ -320,7 +320,7 @@ impl<S: Store> LocalSession<S> {
             let what = "SET TRANSACTION SNAPSHOT in a transaction that may write";
             return Err(SqlError::unsupported(what, "Begin it with READ ONLY."));
         }
-        if self.shared.variables.borrow().level() == Level::Committed {
+        if self.shared.variables.borrow().level() == IsolationLevel::ReadCommitted {
             let what = "SET TRANSACTION SNAPSHOT at READ COMMITTED";
             return Err(SqlError::unsupported(what, "Begin it at REPEATABLE READ or SERIALIZABLE."));
         }
