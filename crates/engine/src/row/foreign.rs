@@ -114,10 +114,16 @@ impl<F: Fabric> Work<'_, '_, F> {
             match self.ask(at, Action::MoveIn(*key))? {
                 Answer::Shared(address) => host.remote.learn(cx, hash, address),
                 Answer::Absent => return Ok(None),
-                refused => return Err(refused_by_owner(at.table(), refused)),
+                refused => return Err(self.refused(at, key, refused)),
             }
         }
         Err(Conflict::Moved.into())
+    }
+
+    /// What the owner has answered, because of who has the row with this key.
+    fn refused(&mut self, at: At<'_>, key: &Key, answer: Answer) -> TxnError {
+        self.wants(at.ids(), key);
+        refused_by_owner(at.table(), answer)
     }
 
     /// Takes a reference to a row, or gives it back, as Tigon's artifact does: found in the shared index,
@@ -436,10 +442,7 @@ impl<F: Fabric> Work<'_, '_, F> {
                 let found = self.point_foreign(at, key, &mut Visitor::Read(&mut look))?;
                 if found { Ok(false) } else { Err(Conflict::Moved.into()) }
             }
-            refused => {
-                self.wants(at.ids(), key);
-                Err(refused_by_owner(at.table(), refused))
-            }
+            refused => Err(self.refused(at, key, refused)),
         }
     }
 

@@ -436,14 +436,16 @@ impl EngineStore {
         let own = &self.holding;
         own.used.borrow_mut().clear();
         self.as_of_one.set(false);
-        self.isolation.end();
+        let rests = self.isolation.end();
         let rows = std::mem::take(&mut *own.rows.borrow_mut());
-        if rows.is_empty() {
-            return;
+        if !rows.is_empty() {
+            let release = advisory::releasing(&self.host, own.process_id, rows.into_iter().collect());
+            if self.host.slots.beside(Some(Bell::Advisory), release.clone()).is_err() {
+                self.host.slots.later(Some(Bell::Advisory), release);
+            }
         }
-        let release = advisory::releasing(&self.host, own.process_id, rows.into_iter().collect());
-        if self.host.slots.beside(Some(Bell::Advisory), release.clone()).is_err() {
-            self.host.slots.later(Some(Bell::Advisory), release);
+        if !rests.is_zero() {
+            nap(rests);
         }
     }
 }

@@ -18,6 +18,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::row_waits::{InVain, RowWaits};
 use super::{EngineStore, SqlHost};
@@ -50,13 +51,13 @@ impl Isolation {
         Isolation { level, begun, locks, passing: RefCell::default(), in_vain: Cell::new(false), waits }
     }
 
-    /// The transaction is over.
-    pub(super) fn end(&self) {
+    /// The transaction is over. For how long the session had better begin none.
+    pub(super) fn end(&self) -> Duration {
         self.level.set(IsolationLevel::Serializable);
         self.begun.set(false);
         self.locks.set(false);
         self.passing.take();
-        self.waits.end();
+        self.waits.end()
     }
 
     fn be_patient(&self) {

@@ -34,6 +34,8 @@ const MOVING: Duration = Duration::from_secs(1);
 const PARKS_AFTER: Duration = Duration::from_millis(10);
 /// How soon, at most, who has learnt what others wait for says what of it he has.
 const ANSWER: Duration = Duration::from_millis(100);
+/// Longer than it takes until all who wait for a row have looked, few as they are.
+const GIVES_WAY: Duration = Duration::from_millis(20);
 
 /// Why a wait for a row has ended in vain.
 #[derive(Clone, Debug)]
@@ -68,6 +70,8 @@ struct Said {
     /// It does not wait.
     impatient: bool,
     in_vain: Option<InVain>,
+    /// It has been told of a deadlock.
+    gives_way: bool,
     /// When it looks next, from the beginning of its wait, and whether it has.
     looks_at: Duration,
     has_looked: bool,
@@ -112,16 +116,21 @@ impl RowWaits {
 
     /// Why the last wait was in vain, once.
     pub(super) fn take_in_vain(&self) -> Option<InVain> {
-        self.said(|said| said.in_vain.take())
+        self.said(|said| {
+            said.gives_way |= matches!(said.in_vain, Some(InVain::Deadlock(_)));
+            said.in_vain.take()
+        })
     }
 
-    /// The transaction is over.
-    pub(super) fn end(&self) {
-        let holds = self.said(|said| {
+    /// The transaction is over. For how long it had better want no rows again: there is no queue, and those
+    /// that it was in a cycle with are to have theirs first.
+    pub(super) fn end(&self) -> Duration {
+        let (holds, gives_way) = self.said(|said| {
             (said.impatient, said.in_vain) = (false, None);
-            std::mem::take(&mut said.holds)
+            (std::mem::take(&mut said.holds), std::mem::take(&mut said.gives_way))
         });
         self.release(holds.into_iter().collect());
+        if gives_way { GIVES_WAY } else { Duration::ZERO }
     }
 
     fn release(&self, names: Vec<u64>) {
