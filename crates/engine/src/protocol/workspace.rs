@@ -269,3 +269,32 @@ fn changes_a_key(relation: &Relation, base: &[u8], patches: &Patches, range: Pat
     layout.primary.is_changed(base, patches, range)
         || layout.indexes.iter().any(|index| index.key.is_changed(base, patches, range))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_keys_come_in_parts_whatever_is_held_beside_them() {
+        let mut work = Workspace::<u64>::default();
+        let key = |n: u64| Key::from_words(&[n]);
+        for n in 0..1000 {
+            let (table, key, is_new) = (TableId(1), key(n), n == 999 || n < 6);
+            let patches = PatchRange::default();
+            let change =
+                Change { place: n, table, key, is_new, deleted: false, image: None, patches, previous: 0 };
+            work.changes.add(change);
+        }
+        let mut rest = KeyRange { low: key(0), high: None };
+        let (mut all, mut parts) = (Vec::new(), 0);
+        while let (keys, Some(next)) = work.changed_keys(TableId(1), &rest, 4) {
+            assert!(keys.len() <= 4 && next > rest.low, "{keys:?} {next:?}");
+            all.extend(keys);
+            (rest.low, parts) = (next, parts + 1);
+        }
+        all.extend(work.changed_keys(TableId(1), &rest, 4).0);
+        assert_eq!(all, [0, 1, 2, 3, 4, 5, 999].map(key));
+        assert_eq!(parts, 1 + 996 / (4 * HELD_FOR_ONE), "each has looked at so many");
+        assert_eq!(work.changed_keys(TableId(0), &rest, 4), (Vec::new(), None));
+    }
+}
