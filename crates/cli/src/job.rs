@@ -120,15 +120,17 @@ pub enum Rebalance {
 }
 
 /// At which level SQL's transactions are that ask for none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
-    /// Each statement reads what had committed when it began; who changes rows waits for each other.
+    /// Each statement reads what had committed when it began; who changes a row that somebody holds
+    /// waits.
     ReadCommitted,
     /// The transaction reads what had committed when it began; who changes what others have changed since is
     /// told so (40001).
     RepeatableRead,
     /// As if one transaction ran after the other; who would break that is told so (40001).
+    #[default]
     Serializable,
 }
 
@@ -140,11 +142,6 @@ impl Isolation {
             Isolation::RepeatableRead => IsolationLevel::RepeatableRead,
             Isolation::Serializable => IsolationLevel::Serializable,
         }
-    }
-
-    /// Of a pod that says nothing: it was made when there was no other.
-    fn of_old() -> Isolation {
-        Isolation::Serializable
     }
 }
 
@@ -205,7 +202,7 @@ pub struct Sql {
     #[serde(default)]
     pub classes: Family,
     /// At which level transactions are that ask for none.
-    #[serde(default = "Isolation::of_old")]
+    #[serde(default)]
     pub isolation: Isolation,
 }
 

@@ -308,8 +308,8 @@ pub fn new_memory(dir: &std::path::Path) -> String {
 }
 
 fn no_levels() -> Failure {
-    let message = "--isolation is for pods with SQL: what runs on those of the ledger and of TPC-C is \
-                   serializable: leave it out";
+    let message = "--isolation is for pods with SQL: the transactions of the ledger and of TPC-C \
+                   are serializable: leave it out";
     Failure::Refused(message.to_owned())
 }
 
@@ -342,7 +342,7 @@ pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
         Tables::Sql => {
             arguments.telling.check(arguments.port, hosts)?;
             let partitions = u16::from(hosts) * SQL_PARTITIONS;
-            let isolation = arguments.isolation.unwrap_or(Isolation::Serializable);
+            let isolation = arguments.isolation.unwrap_or_default();
             Holds::Sql(Sql { partitions, port: arguments.port, classes: Family::Fine, isolation })
         }
         Tables::Ledger => Holds::Ledger(arguments.ledger.book(hosts, workers, arguments.shape.seed)?),
@@ -397,6 +397,9 @@ fn half_wide(dir: &PodDir, begun: u8) -> Failure {
 /// Starts a pod again and supervises it.
 pub fn recover(arguments: &RecoverArguments) -> Result<ExitCode, Failure> {
     let mut dir = PodDir::open(&arguments.dir)?;
+    if arguments.isolation.is_some() && dir.file.job.sql.is_none() {
+        return Err(no_levels());
+    }
     leftovers::tell(Some(&dir));
     terminal::note_interrupts()?;
     let sizes = arguments.memory.map(|memory| Sizes::of(memory, arguments.max_memory)).transpose()?;
@@ -411,9 +414,9 @@ pub fn recover(arguments: &RecoverArguments) -> Result<ExitCode, Failure> {
         None if widens => {}
         None => dir.forget_resize()?,
     }
-    if let Some(isolation) = arguments.isolation {
-        dir.file.job.sql.as_mut().ok_or_else(no_levels)?.isolation = isolation;
-        dir.save()?;
+    // Saved when it is known that nobody serves.
+    if let (Some(isolation), Some(sql)) = (arguments.isolation, &mut dir.file.job.sql) {
+        sql.isolation = isolation;
     }
     let dead = if arguments.hosts_are_gone { Dead::Vouched } else { Dead::Proven };
     let outlived = Outlived { discard: arguments.discard_memory, dead };

@@ -53,21 +53,28 @@ impl Connection {
         self.driver.block_on(work(&self.client))
     }
 
-    /// The rows of a query, as numbers. It is asked again when it was in the way of others.
+    /// The rows of a query, as texts. It is asked again when it was in the way of others.
     #[track_caller]
-    pub fn numbers(&self, sql: &str) -> Vec<Vec<i64>> {
+    pub fn texts(&self, sql: &str) -> Vec<Vec<String>> {
         let answer = loop {
             match self.driver.block_on(self.client.simple_query(sql)) {
                 Err(error) if error.code() == Some(&SqlState::T_R_SERIALIZATION_FAILURE) => {}
                 answer => break answer.expect("an answer"),
             }
         };
-        let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).expect("a number");
+        let text = |text: Option<&str>| text.expect("no NULL").to_owned();
         let rows = answer.iter().filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => Some((0..row.len()).map(|at| number(row.get(at))).collect()),
+            SimpleQueryMessage::Row(row) => Some((0..row.len()).map(|at| text(row.get(at))).collect()),
             _ => None,
         });
         rows.collect()
+    }
+
+    /// The same, as numbers.
+    #[track_caller]
+    pub fn numbers(&self, sql: &str) -> Vec<Vec<i64>> {
+        let numbers = |row: Vec<String>| row.iter().map(|text| text.parse().expect("a number")).collect();
+        self.texts(sql).into_iter().map(numbers).collect()
     }
 }
 

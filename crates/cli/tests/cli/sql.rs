@@ -82,39 +82,55 @@ fn tables_outlive_hosts_and_pods() {
 
 #[test]
 fn transactions_that_ask_for_no_level_have_that_of_the_pod() {
-    if Command::new("psql").arg("--version").output().is_err() {
-        println!("psql is not installed");
-        return;
-    }
     let folder = Folder::new("levels");
-    let level = "select current_setting('default_transaction_isolation'), \
-                 current_setting('transaction_isolation'), reset_val, boot_val from pg_settings \
-                 where name = 'default_transaction_isolation'";
     let (dir, port) = (folder.file("pod"), ports(1));
-    let up = Up::start(&format!("up {dir} --hosts 1 --port {port} --isolation read-committed"));
-    assert_eq!(at_last(port, level), "read committed|read committed|read committed|read committed");
+    let sql = "select current_setting('default_transaction_isolation'), \
+               current_setting('transaction_isolation'), reset_val from pg_settings \
+               where name = 'default_transaction_isolation'";
+    let check = |level: &str| assert_eq!(Connection::new(port).texts(sql), [[level; 3]]);
+    let restarted = |options: &str| Up::start(&format!("recover {dir} {options}"));
+    let up = Up::start(&format!("up {dir} --hosts 1 --port {port}"));
+    check("serializable");
+    // A pod that serves is what it was.
+    let refusal = output(&mut liger(&format!("recover {dir} --isolation repeatable-read")));
+    assert_eq!(refusal.status.code(), Some(2), "{}", text(&refusal.stderr));
     up.end();
-    let up = Up::start(&format!("recover {dir} --isolation serializable"));
-    assert_eq!(at_last(port, level), "serializable|serializable|serializable|read committed");
-    at_last(port, "alter role postgres set default_transaction_isolation = 'repeatable read'");
-    assert_eq!(at_last(port, level), "repeatable read|repeatable read|repeatable read|read committed");
-    at_last(port, "alter role postgres reset all");
+    let up = restarted("");
+    check("serializable");
     up.end();
-    // It is kept; and who made the pod before there were levels has what they had.
+    let up = restarted("--isolation read-committed");
+    check("read committed");
+    let role = "alter role postgres set default_transaction_isolation = 'repeatable read'";
+    Connection::new(port).run(role).expect("a setting");
+    check("repeatable read");
+    Connection::new(port).run("alter role postgres reset all").expect("a setting");
+    up.end();
+    let up = restarted("");
+    check("read committed");
+    up.end();
+    // As it was described before there was a choice.
     let description = format!("{dir}/pod.json");
     let mut pod: Value = serde_json::from_slice(&bytes_of(&description)).expect("a pod");
-    let kept = pod["job"]["sql"].as_object_mut().and_then(|sql| sql.remove("isolation"));
-    assert_eq!(kept, Some("serializable".into()));
+    let said = pod["job"]["sql"].as_object_mut().and_then(|sql| sql.remove("isolation"));
+    assert_eq!(said, Some("read_committed".into()));
     std::fs::write(&description, pod.to_string()).expect("a temporary file");
-    let up = Up::start(&format!("recover {dir}"));
-    assert_eq!(at_last(port, level), "serializable|serializable|serializable|read committed");
+    let up = restarted("");
+    check("serializable");
     up.end();
+}
 
-    let new = folder.file("ledger");
-    let parts = ["--isolation is for pods with SQL"];
-    refused(&mut liger(&format!("up {new} --tables ledger --isolation serializable")), &parts);
-    refused(&mut liger(&format!("up {new} --isolation chaos")), &["--isolation", "chaos"]);
-    assert!(!exists(&new), "nothing is made");
+#[test]
+fn other_pods_have_no_isolation_level_to_choose() {
+    let folder = Folder::new("no-levels");
+    let dir = folder.file("pod");
+    let parts = ["--isolation is for pods with SQL", "leave it out"];
+    for tables in ["ledger", "tpcc"] {
+        refused(&mut liger(&format!("up {dir} --tables {tables} --isolation serializable")), &parts);
+    }
+    refused(&mut liger(&format!("up {dir} --isolation chaos")), &["--isolation", "chaos"]);
+    assert!(!exists(&dir), "nothing is made");
+    Up::start(&format!("up {dir} --tables ledger --hosts 1 --accounts 100")).end();
+    refused(&mut liger(&format!("recover {dir} --isolation serializable")), &parts);
 }
 
 #[test]

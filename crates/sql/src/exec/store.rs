@@ -118,11 +118,11 @@ pub enum Purpose {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IsolationLevel {
     /// SERIALIZABLE.
+    #[default]
     Serializable,
     /// REPEATABLE READ.
     RepeatableRead,
     /// READ COMMITTED, and READ UNCOMMITTED.
-    #[default]
     ReadCommitted,
 }
 

@@ -91,7 +91,8 @@ for path in sorted(here.glob("*.sql")):
             statements.append("\n".join(lines))
             lines = []
     first = Server("postgres")
-    for sql in ("drop database if exists logic with (force)", "create database logic"):
+    for sql in ("drop database if exists logic with (force)", "create database logic",
+                "alter database logic set default_transaction_isolation = 'serializable'"):
         first.answer(sql)
     server, out = Server("logic"), []
     for statement in statements:
