@@ -291,6 +291,38 @@ fn cycles_through_rows_that_no_other_host_has_had_are_told() {
     });
 }
 
+/// Long values are rows of their own, which are put next to those of others.
+#[test]
+fn transactions_that_change_long_values_end() {
+    with_logs(2, 3, |databases| {
+        let mut all: [Connected; 4] = sessions(databases, "read committed");
+        ask(&mut all[0], "drop table t; create table t (id int primary key, v int, pad text)");
+        ask(&mut all[0], "insert into t select g, 100, '' from generate_series(0, 19) g");
+        all.iter_mut().for_each(|session| _ = ask(session, "set deadlock_timeout = 50"));
+        let work = |(n, session): (usize, &mut Connected)| {
+            for number in 1..=25 {
+                let mixed = (n + 1) * 7919 + number * 104_729;
+                let (from, pad) = (mixed / 64 % 20, "x".repeat(2000 + n));
+                let to = (from + 1 + mixed / 4096 % 19) % 20;
+                let sql = format!(
+                    "begin; update t set v = v - 1, pad = '{pad}' where id = {from}; \
+                     update t set v = v + 1 where id = {to}; commit"
+                );
+                while let Err(error) = session.simple(&sql, &mut Printed::default()) {
+                    assert_eq!(error.state.to_string(), "40P01", "{n}, {number}: {error}");
+                    ask(session, "rollback");
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for player in all.iter_mut().enumerate() {
+                scope.spawn(move || work(player));
+            }
+        });
+        assert_eq!(ask(&mut all[0], "select sum(v), count(*) from t"), "2000|20");
+    });
+}
+
 #[test]
 fn an_entry_of_then_may_lead_to_a_row_that_is_removed_now() {
     with_logs(2, 3, |databases| {

@@ -30,7 +30,7 @@ use crate::catalog::{At, Relation};
 use crate::protocol::failure::tree_error;
 use crate::protocol::workspace::Visitor;
 use crate::tables::key::{Key, KeyRange};
-use crate::txn::{Conflict, TableId, TxnError};
+use crate::txn::{Conflict, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -114,16 +114,24 @@ impl<F: Fabric> Work<'_, '_, F> {
             match self.ask(at, Action::MoveIn(*key))? {
                 Answer::Shared(address) => host.remote.learn(cx, hash, address),
                 Answer::Absent => return Ok(None),
-                refused => return Err(self.refused(at, key, refused)),
+                refused => return Err(self.refused(at, refused)),
             }
         }
         Err(Conflict::Moved.into())
     }
 
-    /// What the owner has answered, because of who has the row with this key.
-    fn refused(&mut self, at: At<'_>, key: &Key, answer: Answer) -> TxnError {
-        self.wants(at.ids(), key);
-        refused_by_owner(at.table(), answer)
+    /// Why the owner has not done what it was asked for.
+    fn refused(&mut self, at: At<'_>, answer: Answer) -> TxnError {
+        match answer {
+            Answer::Held(key) => {
+                self.wants(at.ids(), &key);
+                Conflict::WriteLocked.into()
+            }
+            Answer::Conflict => Conflict::WriteLocked.into(),
+            Answer::RoomLater => Conflict::Memory.into(),
+            Answer::Failed(failure) => failure.error(at.table()),
+            _ => Conflict::Moved.into(),
+        }
     }
 
     /// Takes a reference to a row, or gives it back, as Tigon's artifact does: found in the shared index,
@@ -345,7 +353,7 @@ impl<F: Fabric> Work<'_, '_, F> {
             let action = Action::MoveInRange { range: *stretch.rest, limit: stretch.limit as u32 };
             match self.ask(stretch.at, action)? {
                 Answer::RangeShared => {}
-                refused => return Err(refused_by_owner(stretch.at.table(), refused)),
+                refused => return Err(self.refused(stretch.at, refused)),
             }
         }
         Err(Conflict::Moved.into())
@@ -442,7 +450,7 @@ impl<F: Fabric> Work<'_, '_, F> {
                 let found = self.point_foreign(at, key, &mut Visitor::Read(&mut look))?;
                 if found { Ok(false) } else { Err(Conflict::Moved.into()) }
             }
-            refused => Err(self.refused(at, key, refused)),
+            refused => Err(self.refused(at, refused)),
         }
     }
 
@@ -453,19 +461,22 @@ impl<F: Fabric> Work<'_, '_, F> {
         at: At<'_>,
         key: &Key,
         bytes: Option<&[u8]>,
-        (address, next, llsn): (TupleAddr, Option<TupleAddr>, u64),
+        (address, next, llsn): (TupleAddr, Option<(TupleAddr, Key)>, u64),
     ) -> Result<(), TxnError> {
         let (cx, host) = (self.cx, self.host);
         debug_assert!(!host.owns(at.partition), "who takes a partition over waits for this transaction");
         let hash = host.remote.hash_of(at.table(), at.partition, key);
         let name = Name { hash, table: at.table(), partition: at.partition, key: *key };
-        let gap_is_mine = next.is_none_or(|next| self.holds_alone(next));
+        let gap_is_mine = next.is_none_or(|(next, _)| self.holds_alone(next));
         let mut shard = host.remote.shard(cx, hash);
         // One that was given away is gone: the owner has taken that message before it made this row.
         let clash = shard.get(&hash).is_some_and(Entry::is_held);
         let is_taken = host.policies.next_key_locking && !gap_is_mine;
         if clash || is_taken && !cx.sabotaged("foreign.prove-own-gap") {
             host.give_away(cx, shard, &name, address, 0);
+            if let Some((_, behind)) = next {
+                self.wants(at.ids(), &behind);
+            }
             return Err(Conflict::Gap.into());
         }
         if shard
@@ -514,13 +525,4 @@ struct Batch {
     rows: Vec<usize>,
     /// The first row beyond the range is locked too.
     complete: bool,
-}
-
-fn refused_by_owner(table: TableId, answer: Answer) -> TxnError {
-    match answer {
-        Answer::Conflict => Conflict::WriteLocked.into(),
-        Answer::RoomLater => Conflict::Memory.into(),
-        Answer::Failed(failure) => failure.error(table),
-        _ => Conflict::Moved.into(),
-    }
 }

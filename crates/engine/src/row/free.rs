@@ -154,7 +154,7 @@ impl<F: Fabric> Work<'_, '_, F> {
         let action = Action::MoveInRange { range: *range, limit: BATCH as u32 };
         match self.ask(at, action)? {
             // Refused for rows that somebody is putting or removing, after all others have been moved.
-            Answer::RangeShared | Answer::Conflict => {}
+            Answer::RangeShared | Answer::Held(_) | Answer::Conflict => {}
             Answer::Failed(failure) => return Err(failure.error(at.table())),
             _ => return Err(Conflict::Memory.into()),
         }

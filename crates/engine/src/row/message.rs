@@ -109,8 +109,9 @@ pub enum Answer {
     Created {
         /// Where it is.
         at: TupleAddr,
-        /// The next row, if the requester's host holds it: the requester must prove that it is its own lock.
-        next: Option<TupleAddr>,
+        /// The next row and its key, if the requester's host holds it: the requester must prove that it is
+        /// its own lock.
+        next: Option<(TupleAddr, Key)>,
         /// The new row's version must be greater than this.
         llsn: u64,
     },
@@ -125,7 +126,9 @@ pub enum Answer {
     },
     /// What was overwritten since then is not kept any more.
     TooOld,
-    /// Somebody holds the row or the gap.
+    /// Somebody holds the row with this key, or the gap before it.
+    Held(Key),
+    /// The requester, or who is asked, is not what it was when that was sent; or it cannot be told yet.
     Conflict,
     /// Shared memory is full, but rows have left, and what they took will be free.
     RoomLater,
@@ -155,6 +158,7 @@ const COPY: u8 = 6;
 const COPIED: u8 = 29;
 const TOO_OLD: u8 = 30;
 const ROW_DAMAGED: u8 = 31;
+const HELD: u8 = 32;
 
 impl Message {
     /// The message's bytes.
@@ -251,6 +255,7 @@ fn encode_answer(out: &mut Out<'_>, to: &Requester, answer: &Answer) {
         Answer::Absent => ABSENT,
         Answer::Created { .. } => CREATED,
         Answer::Duplicate => DUPLICATE,
+        Answer::Held(_) => HELD,
         Answer::Conflict => CONFLICT,
         Answer::RoomLater => ROOM_LATER,
         Answer::Copied { .. } => COPIED,
@@ -271,8 +276,12 @@ fn encode_answer(out: &mut Out<'_>, to: &Requester, answer: &Answer) {
             out.number(at.raw(), 8);
         }
         Answer::Created { at, next, llsn } => {
-            out.number(at.raw(), 8).number(next.map_or(0, TupleAddr::raw), 8).number(*llsn, 8);
+            out.number(at.raw(), 8).number(next.map_or(0, |(at, _)| at.raw()), 8).number(*llsn, 8);
+            if let Some((_, key)) = next {
+                out.key(key);
+            }
         }
+        Answer::Held(key) => _ = out.key(key),
         Answer::Failed(
             Failure::SharedMemory { needed_bytes: number }
             | Failure::Rows { needed_bytes: number }
@@ -312,13 +321,15 @@ fn decode_answer(kind: u8, input: &mut In<'_>) -> Option<Answer> {
         ABSENT => Answer::Absent,
         CREATED => {
             let at = TupleAddr::from_raw(input.number(8)?)?;
-            let next = match input.number(8)? {
+            let (next, llsn) = (input.number(8)?, input.number(8)?);
+            let next = match next {
                 0 => None,
-                raw => Some(TupleAddr::from_raw(raw)?),
+                raw => Some((TupleAddr::from_raw(raw)?, input.key()?)),
             };
-            Answer::Created { at, next, llsn: input.number(8)? }
+            Answer::Created { at, next, llsn }
         }
         DUPLICATE => Answer::Duplicate,
+        HELD => Answer::Held(input.key()?),
         CONFLICT => Answer::Conflict,
         ROOM_LATER => Answer::RoomLater,
         TOO_OLD => Answer::TooOld,
@@ -361,7 +372,8 @@ mod tests {
             Answer::RangeShared,
             Answer::Absent,
             Answer::Created { at: row(64), next: None, llsn: 12 },
-            Answer::Created { at: row(64), next: Some(row(128)), llsn: 12 },
+            Answer::Created { at: row(64), next: Some((row(128), key)), llsn: 12 },
+            Answer::Held(key),
             Answer::Duplicate,
             Answer::Conflict,
             Answer::RoomLater,

@@ -307,7 +307,7 @@ impl Rows {
         }
         // It could be shared write-locked, for its owner to release; but nobody has a use for it before.
         if part.is_uncommitted(row) {
-            return Err(Answer::Conflict);
+            return Err(Answer::Held(*key));
         }
         self.move_in(cx, part, place, key, row, None).map_err(|error| Answer::Failed(error.into()))
     }
@@ -342,7 +342,7 @@ impl Rows {
             match self.share_row(cx, part, (partition, table), key, *row) {
                 Ok(_) => {}
                 // Who passes over rows that others hold wants those behind it.
-                Err(Answer::Conflict) => refused = Some(Answer::Conflict),
+                Err(held @ Answer::Held(_)) => refused = Some(held),
                 Err(failed) => return failed,
             }
         }
@@ -380,13 +380,13 @@ impl Rows {
         let part = &mut *latched;
         let around = part.around(cx, key);
         if let Some(row) = around.found {
-            return if part.is_uncommitted(row) { Answer::Conflict } else { Answer::Duplicate };
+            return if part.is_uncommitted(row) { Answer::Held(*key) } else { Answer::Duplicate };
         }
         let (before, next) = (around.prev, part.behind(&around));
         let from_bit = 1u16 << from.0;
         let tolerated = if self.policies.next_key_locking { from_bit | 1 << self.me.0 } else { u16::MAX };
         let Ok(next_was) = part.open_gap(cx, self.shared, before, next, None, tolerated) else {
-            return Answer::Conflict;
+            return Answer::Held(part.key_at_or_behind(key));
         };
         let Some(row) = part.rows.alloc() else {
             part.link(cx, self.shared, before, next);
@@ -398,7 +398,9 @@ impl Rows {
         match self.move_in(cx, part, (partition, table), key, row, Some(from)) {
             Ok(at) => {
                 let theirs = next_was.is_some_and(|w| w.is_held_by(from));
-                Answer::Created { at, next: part.address(next).filter(|_| theirs), llsn }
+                let behind = || part.key_at_or_behind(&key.next().expect("the sentinel is behind every row"));
+                let next = part.address(next).filter(|_| theirs).map(|next| (next, behind()));
+                Answer::Created { at, next, llsn }
             }
             Err(error) => {
                 part.tree.remove(key.words());

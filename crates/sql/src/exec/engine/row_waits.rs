@@ -34,6 +34,8 @@ const MOVING: Duration = Duration::from_secs(1);
 const PARKS_AFTER: Duration = Duration::from_millis(10);
 /// How soon, at most, who has learnt what others wait for says what of it he has.
 const ANSWER: Duration = Duration::from_millis(100);
+/// How often in one wait it does so.
+const SOON_AGAIN: u32 = 4;
 /// Longer than it takes until all who wait for a row have looked, few as they are.
 const GIVES_WAY: Duration = Duration::from_millis(20);
 
@@ -72,9 +74,9 @@ struct Said {
     in_vain: Option<InVain>,
     /// It has been told of a deadlock.
     gives_way: bool,
-    /// When it looks next, from the beginning of its wait, and whether it has.
+    /// When it looks next, from the beginning of its wait, and how often it has.
     looks_at: Duration,
-    has_looked: bool,
+    looks: u32,
     /// What it has said that it waits for, and that it holds; what others wait for.
     waits: Option<u64>,
     holds: BTreeSet<u64>,
@@ -203,11 +205,18 @@ impl WaitPolicy for RowWaits {
     fn look(&self, wanted: Option<u64>, holds: &[u64]) -> bool {
         let looked = self.look_around(wanted, holds);
         self.said(|said| {
-            // What was in the way of this look was somebody else's, most likely.
-            said.looks_at += if said.has_looked { said.look_after } else { said.look_after.min(ANSWER) };
+            // What was in the way of a look was somebody else's, most likely. Others may have asked for what
+            // it has since it has said what it wants.
+            let is_news = match &looked {
+                Ok(Looked::Asked(asked)) => !asked.is_subset(&said.asked),
+                _ => true,
+            };
+            let soon = is_news && said.looks < SOON_AGAIN;
+            said.looks_at += if soon { said.look_after.min(ANSWER) } else { said.look_after };
+            said.looks += 1;
             match looked {
                 Ok(Looked::Asked(asked)) => {
-                    (said.has_looked, said.waits, said.asked) = (true, wanted, asked);
+                    (said.waits, said.asked) = (wanted, asked);
                     said.holds.extend(holds);
                     true
                 }
@@ -223,7 +232,7 @@ impl WaitPolicy for RowWaits {
 
     fn has_waited(&self) {
         let waits = self.said(|said| {
-            (said.looks_at, said.has_looked) = (said.look_after, false);
+            (said.looks_at, said.looks) = (said.look_after, 0);
             said.asked.clear();
             said.waits.take()
         });
